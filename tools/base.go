@@ -9,8 +9,8 @@ import (
 )
 
 // base reports the base that a log begins with, if it does not begin with its first frame
-// (log-format.md 3.3). The replay, which begins with the base, shows whether it gives the state
-// that it should.
+// (log-format.md 3.3). The replay, which starts from the base, checks whether it leads to the right
+// state.
 func (v *verifier) base(p log.Partition) error {
 	b, ok := baseOf(p)
 	if !ok {
@@ -34,7 +34,7 @@ func baseOf(p log.Partition) (log.BaseInfo, bool) {
 	return b.Base()
 }
 
-// kept refuses to show what is before the LSN from which on a log is kept.
+// kept returns an error if from is before the LSN at which the kept history begins.
 func kept(p log.Partition, from uint64) error {
 	first, _ := p.Bounds()
 	if _, ok := baseOf(p); ok && from != 0 && from < uint64(first) {

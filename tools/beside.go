@@ -9,20 +9,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// Beside says how to take a directory that a broker may be using. If one does, what is read is what
-// was durable when the directory was opened, less what came in the second before: the output is
-// that of a stopped directory whose logs end there. Reading never makes the broker wait.
+// Beside are the options for reading a directory that a broker may be using. If a broker is using
+// it, the tools read the part that was durable when they opened it, without the last second. The
+// output is the same as for a stopped directory whose logs end there. The broker never waits for
+// the tools.
 type Beside struct {
-	// Live takes the directory this way even if no broker uses it, so that one can start meanwhile;
-	// otherwise none can before the directory has been read.
+	// Live reads the directory this way even if no broker uses it, so that one can start meanwhile.
+	// Otherwise no broker can start before the directory has been read.
 	Live bool
-	// Notes gets a line for each partition that is not read to its end, with how far it is read;
+	// Notes gets a line for each partition that is not read to its end, with the LSN read up to;
 	// nil: nothing is written.
 	Notes io.Writer
 }
 
-// Open takes a directory to read it, beside a broker if one uses it. Of what is opened of it the
-// notes say how far it is read.
+// Open opens a directory for reading, even if a broker is using it. The notes report how far each
+// opened partition is read.
 func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) {
 	s, err := b.open(ctx, dir, false)
 	if err == nil && b.Live {
@@ -31,7 +32,7 @@ func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) {
 	return s, err
 }
 
-// telling is a directory that is read beside a broker.
+// telling is a directory that is read while a broker may be using it.
 type telling struct {
 	log.Store
 	how  *Beside
@@ -48,7 +49,7 @@ func (t *telling) Open(ctx context.Context, id log.PartitionID) (log.Partition, 
 	return p, err
 }
 
-// open is Open; thorough reads sealed files whole.
+// open is Open; with thorough it reads whole sealed files.
 func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store, error) {
 	if !b.Live {
 		s, err := log.Open(ctx, dir, log.Options{ReadOnly: true, Thorough: thorough})
@@ -60,7 +61,7 @@ func (b *Beside) open(ctx context.Context, dir string, thorough bool) (log.Store
 	return log.Open(ctx, dir, log.Options{Shared: true, Thorough: thorough})
 }
 
-// tell says how far a partition is read.
+// tell prints how far a partition is read.
 func (b *Beside) tell(p log.Partition) {
 	if b.Live && b.Notes != nil {
 		_, end := p.Bounds()

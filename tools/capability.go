@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// listing looks for events of capabilities that namespace.json does not list, though it must before
-// the first of them is written: a program that knows no such events would take the directory
-// (log-format.md 4). The first of each is reported.
+// listing returns a function that reports events whose capability namespace.json does not list,
+// once for each capability. The capability must be listed before the first such event is written,
+// because a program that does not know it would accept the directory (log-format.md 4).
 func (v *verifier) listing(p log.Partition) func(*replay.Record) error {
 	var reported []string
 	return func(rec *replay.Record) error {

@@ -12,43 +12,43 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Census is what the logs of a directory have, file by file and entity by entity.
+// A Census counts the contents of the logs of a directory by file, entity and kind of event.
 type Census struct {
 	Files    []FileCount   // by partition, oldest first
 	Entities []EntityCount // by id
 	Kinds    []KindCount   // by number
 }
 
-// FileCount is a file of a log, and what of it is live: the bodies, session states and property
+// A FileCount counts a file of a log and its live data: the bodies, session states and property
 // changes that messages and sessions still have.
 type FileCount struct {
 	Partition log.PartitionID
 	log.Summary
 	Live, LiveBytes uint64
-	Base            bool // it is the base that the log begins with, and no segment
+	Base            bool // the file is the base of the log, not a segment
 }
 
-// EntityCount is what the logs have of an entity. What belongs to the namespace itself counts as
+// An EntityCount counts an entity's part of the logs. Events of the namespace itself count as
 // entity 0.
 type EntityCount struct {
 	ID                event.EntityID
-	Path              string // "": there is no such entity any more, or it is the namespace
+	Path              string // "": the entity was deleted, or it is the namespace
 	Events, Bytes     uint64 // in records
-	Bodies, BodyBytes uint64 // that were written, whether they are kept or not
-	// messages that it has now, and their bodies; copies of one message have one body
+	Bodies, BodyBytes uint64 // written bodies, kept or not
+	// its current messages and their bodies; copies of a message share one body
 	Live, LiveBytes uint64
 }
 
-// KindCount is what the logs have of a kind of event, in records.
+// A KindCount counts the events of a kind in records.
 type KindCount struct {
 	Kind          event.Kind
 	Events, Bytes uint64
 }
 
-// Count takes the census of a directory. Of sealed files it reads the ends alone, of other segments
-// the records. What is live it knows from the newest checkpoints and the log behind them, as a
-// start of the broker does. A refused partition is an error, a *log.CorruptError, beside what could
-// be told of the others.
+// Count takes the census of a directory. It reads only the ends of sealed files, and the records of
+// other segments. It finds live data as a start of the broker does, from the newest checkpoints and
+// the log after them. For a refused partition it returns an error, a *log.CorruptError, together
+// with the counts of the others.
 func Count(dir string, beside Beside) (Census, error) {
 	ctx := context.Background()
 	s, err := beside.open(ctx, dir, false)
@@ -71,7 +71,7 @@ func Count(dir string, beside Beside) (Census, error) {
 	return t.result(), errors.Join(errs...)
 }
 
-// census is what has been counted so far.
+// A census is a Census in progress.
 type census struct {
 	files    []FileCount
 	entities map[event.EntityID]*EntityCount
@@ -89,7 +89,7 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 		if err != nil {
 			return err
 		}
-		if sum.Cold { // what happened there is in the base
+		if sum.Cold { // the base contains its events
 			sum.Frames, sum.Records, sum.Events, sum.Lowest, sum.Highest, sum.Kinds = 0, 0, 0, 0, 0, nil
 			for i := range sum.Slices {
 				sum.Slices[i].Events, sum.Slices[i].Bytes = 0, 0
@@ -109,7 +109,7 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 	return nil
 }
 
-// beginning is the base that a log begins with, if it does not begin with its first frame.
+// beginning returns the base of a log that does not begin with its first frame.
 func beginning(p log.Partition) []FileCount {
 	b, ok := baseOf(p)
 	if !ok {
@@ -118,7 +118,7 @@ func beginning(p log.Partition) []FileCount {
 	return []FileCount{{Partition: p.ID(), Base: true, Summary: log.Summary{Stored: b.Size, SegmentInfo: log.SegmentInfo{File: b.File, First: b.LSN, End: b.LSN}}}}
 }
 
-// of returns the value of a key, and makes it if there is none.
+// of returns the value of a key and creates it if necessary.
 func of[K comparable, V any](m map[K]*V, k K) *V {
 	v := m[k]
 	if v == nil {
@@ -130,7 +130,7 @@ func of[K comparable, V any](m map[K]*V, k K) *V {
 
 func (k *KindCount) add(events, bytes uint64) { k.Events, k.Bytes = k.Events+events, k.Bytes+bytes }
 
-// live counts what of the log of one partition, whose files are given, is live in a state.
+// live counts the live data of one partition's log in a state. files are the files of the log.
 func (t *census) live(at *replay.State, files []FileCount) {
 	state := at.Index.Snapshot()
 	defer state.Close()
@@ -153,7 +153,7 @@ func (t *census) live(at *replay.State, files []FileCount) {
 			}
 		}
 	}
-	// Each stands in the log once, whoever has it.
+	// each blob is in the log once, even if several messages share it
 	slices.SortFunc(blobs, func(a, b event.Blob) int { return cmp.Compare(a.Position, b.Position) })
 	blobs = slices.CompactFunc(blobs, func(a, b event.Blob) bool { return a.Position == b.Position })
 	i := 0
@@ -167,7 +167,7 @@ func (t *census) live(at *replay.State, files []FileCount) {
 	}
 }
 
-// result is all that was counted, in order.
+// result returns the census in order.
 func (t *census) result() Census {
 	c := Census{Files: t.files}
 	for id, e := range t.entities {

@@ -17,26 +17,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ErrNoPartition: the directory has no partition of the number that was asked for.
+// ErrNoPartition reports that the directory has no partition with the requested number.
 var ErrNoPartition = errors.New("no such partition")
 
-// DumpOptions say what to print.
+// DumpOptions select the output of Dump.
 type DumpOptions struct {
-	Partition int       // which one; -1: all, one after the other
+	Partition int       // -1: all partitions, one after the other
 	From      event.LSN // first frame to print; 0: the first there is
 	JSON      bool      // one object per line instead of text
-	// print message bodies too; of those that history no longer keeps, that they are erased
+	// print message bodies, and which of them are erased
 	Bodies bool
-	// Range, unless nil, is which events to print. A message or an entity is looked up by the
-	// indexes of sealed files.
+	// Range selects the events to print; nil: all. The indexes of sealed files find the events of a
+	// message or an entity.
 	Range  *ledger.Range
-	Beside // how a directory is taken that a broker may be using
+	Beside // options for a directory that a broker may be using
 }
 
-// Dump prints every event of the directory: place, time, entity, event, fields and who asked.
-// Control characters are escaped. A refused partition is an error, a *log.CorruptError, after what
-// could be printed of the others; so is a record that cannot be decoded, after those before it. A
-// number that no partition has is ErrNoPartition.
+// Dump prints every event of the directory: place, time, entity, event, fields and origin. It
+// escapes control characters. A refused partition is an error, a *log.CorruptError, after the
+// output of the other partitions. A record that cannot be decoded is an error after the records
+// before it. An unknown partition number is ErrNoPartition.
 func Dump(w io.Writer, dir string, opts DumpOptions) error {
 	ctx := context.Background()
 	s, err := opts.open(ctx, dir, false)
@@ -160,7 +160,7 @@ func (d *dumper) run(ctx context.Context) error {
 	if err := kept(d.part, uint64(d.opts.From)); err != nil {
 		return err
 	}
-	// from the start: origins are defined before From
+	// origins are: from the start, because origins are defined before From
 	for rec, err := range replay.Records(ctx, d.part, 0) {
 		if err != nil {
 			return located(d.part, err)
@@ -194,7 +194,7 @@ func (d *dumper) event(at event.LSN, t event.Time, ev event.Event) (err error) {
 	return err
 }
 
-// text makes a line for people.
+// text prints a line for people.
 func (d *dumper) text(e *print.Entry) error {
 	list, err := d.events.Fields(e)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// erased reports the files in which not all bodies are kept any more. That is no damage: everything
-// else in their frames was verified.
+// erased reports the files in which some bodies are no longer kept. That is not damage: the rest of
+// their frames was verified.
 func (v *verifier) erased(p log.Partition) error {
 	for _, s := range p.Segments() {
 		if s.Erased == 0 {

@@ -13,29 +13,29 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// PartialSuffix is behind the name of a data directory that is being received.
+// PartialSuffix ends the name of a data directory that is being received.
 const PartialSuffix = ".partial"
 
-// maxReceived is how many files and directories a data directory may have that is received: 16 TiB
+// maxReceived is the maximum number of files and directories of a received data directory: 16 TiB
 // of segments.
 const maxReceived = 1 << 21
 
-// ErrNotEmpty: there is something already where a data directory is to be received.
+// ErrNotEmpty reports that the destination of a data directory is not empty.
 var ErrNotEmpty = errors.New("is not empty")
 
-// Incoming is a data directory that is being received from elsewhere. It gets its name only when
-// all of it is there, durable and verified.
+// An Incoming is a data directory that is being received. It gets its name only when it is
+// complete, durable and verified.
 type Incoming struct {
 	dir, partial string
-	root         *os.Root // of what is received: no name leads out of it
+	root         *os.Root // of the received data; no name leads out of it
 	made         []string // directories in it
 	files        map[string]bool
 	Bytes        int64 // received so far
 }
 
-// Receive begins to receive a data directory. There may be an empty directory in its place, and its
-// parent must exist. The error wraps [ErrNotEmpty] where something is in the directory, or an
-// earlier one was not completed.
+// Receive starts to receive a data directory. An empty directory may exist in its place, and its
+// parent must exist. The error wraps [ErrNotEmpty] if the directory is not empty or an earlier
+// attempt was not completed.
 func Receive(dir string) (*Incoming, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -61,10 +61,10 @@ func Receive(dir string) (*Incoming, error) {
 	return in, nil
 }
 
-// MakeDir makes a directory, as Put does.
+// MakeDir creates a directory, as Put does.
 func (in *Incoming) MakeDir(name string) error { return in.Put(name, 0, nil) }
 
-// Write makes a file, as Put does, whose size is not known before write has written it.
+// Write creates a file, as Put does, if its size is unknown before write has written it.
 func (in *Incoming) Write(name string, write func(io.Writer) error) error {
 	f, err := in.create(name)
 	if err != nil {
@@ -81,7 +81,7 @@ func (in *Incoming) Write(name string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// counted counts what is written.
+// A counted counts the written bytes.
 type counted struct {
 	io.Writer
 	n *int64
@@ -93,7 +93,7 @@ func (c counted) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// check refuses names that no copy of a data directory has, and any twice.
+// check refuses names that no copy of a data directory has, and duplicate names.
 func (in *Incoming) check(name string, isDir bool) error {
 	switch {
 	case !log.MayBeCopied(name, isDir), in.files[name]:
@@ -112,8 +112,8 @@ func (in *Incoming) create(name string) (*os.File, error) {
 	return in.root.OpenFile(filepath.FromSlash(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// Put writes a file or, without contents, makes a directory. It refuses names that no copy of a
-// data directory has, and any twice.
+// Put writes a file or, without contents, creates a directory. It refuses names that no copy of a
+// data directory has, and duplicate names.
 func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
 	if contents == nil {
 		if err := in.check(name, true); err != nil {
@@ -138,8 +138,8 @@ func (in *Incoming) Put(name string, size int64, contents io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// Finish makes what was received durable, verifies all of it, and gives it its name. Damage is a
-// [*log.CorruptError], and is printed to w line by line.
+// Finish makes the received data durable, verifies it, and gives it its name. Damage is a
+// [*log.CorruptError], and Finish prints it to w line by line.
 func (in *Incoming) Finish(w io.Writer) (Report, error) {
 	in.made = append(in.made, ".")
 	slices.Reverse(in.made) // from the innermost
@@ -184,7 +184,7 @@ func (in *Incoming) syncDir(name string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Drop removes what was received of a copy that will not be completed.
+// Drop deletes the received data of a copy that will not be completed.
 func (in *Incoming) Drop() error {
 	in.root.Close()
 	return os.RemoveAll(in.partial)

@@ -9,11 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// replay applies every event of a log and compares the state with that of the given checkpoints on
-// the way (reliability.md 3.4 step 7). A checkpoint with good checksums and a wrong state would be
-// believed by the next start, so that counts as damage, as does a record that does not fit the
-// state or cannot be decoded, where the replay ends. One that a newer program wrote is an error. It
-// holds what a broker would: a row per message that is live at the time.
+// replay applies every event of a log and compares the state with the states of the given
+// checkpoints (reliability.md 3.4 step 7). A checkpoint with correct checksums and a wrong state
+// counts as damage, because the next start would trust it. A record that does not fit the state or
+// cannot be decoded also counts as damage, and the replay ends there. A record of a newer program
+// is an error. The replay needs as much memory as a broker: a row per live message.
 func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
 	err := replay.Begin(p).Run(v.ctx, replay.Watch{Checkpoints: states, Look: v.listing(p), Differs: func(c log.CheckpointInfo) error {
 		return v.damage(&log.CorruptError{Partition: p.ID(), File: c.File, LSN: c.LSN, Reason: "the state differs from the state of the log up to this LSN"})
@@ -25,7 +25,7 @@ func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
 }
 
 // located turns an error about a record that no program can have written into a damaged place. A
-// record that a newer program wrote is no damage.
+// record of a newer program is not damage.
 func located(p log.Partition, err error) error {
 	wrong := (*replay.Error)(nil)
 	if !errors.As(err, &wrong) || errors.Is(err, event.ErrUnknown) {

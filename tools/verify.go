@@ -12,42 +12,41 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// maxDamaged is how many damaged places a Report remembers. All are printed.
+// maxDamaged is the number of damaged places that a Report remembers. Verify prints all of them.
 const maxDamaged = 1000
 
-// VerifyOptions say how to print.
+// VerifyOptions are the options of Verify.
 type VerifyOptions struct {
 	JSON   bool // one object per line instead of text
-	Beside      // how a directory is taken that a broker may be using
+	Beside      // options for a directory that a broker may be using
 }
 
-// Report is what Verify found.
+// A Report is the result of Verify.
 type Report struct {
-	Frames, Records uint64 // good ones
-	Bytes           int64  // of them
-	// Refused partitions: the broker would not serve them. All is true when it would serve no
-	// partition, whatever is in them, since a file that concerns all of them is damaged.
+	Frames, Records uint64 // intact ones
+	Bytes           int64  // of intact frames
+	// Refused are the partitions that the broker would not serve. If All is true, the broker would
+	// serve no partition, because a file that concerns all of them is damaged.
 	Refused []log.PartitionID
 	All     bool
-	Places  uint64              // damaged ones
-	Damaged []*log.CorruptError // the first of them, 1,000 at most
-	States  int                 // states of checkpoints that were compared with the replay
-	// Tail is what the next start will cut off, bytes: nobody was promised it.
+	Places  uint64              // damaged places
+	Damaged []*log.CorruptError // the first damaged places, 1,000 at most
+	States  int                 // number of checkpoint states compared with the replay
+	// Tail is the number of bytes that the next start will cut off; they were never acknowledged.
 	Tail int64
-	// Discarded are checkpoints and notes that are no good. They only make a start slower.
+	// Discarded are unusable checkpoints and notes. They only make a start slower.
 	Discarded []log.Discard
 }
 
 // Verify compares every checksum of the directory, replays every event, compares the states of
-// checkpoints with those of the replay, and prints a line per partition and per damaged place.
-// Whether a partition is refused is recovery's verdict; behind the first damage, where recovery
-// stops, a [log.Survey] goes on and names every other place, in later files and chapters too. A
-// checkpoint that an older or newer program wrote in another encoding is of no use to this one, and
-// no damage. The error is about the verification itself: directory in use, newer format, no
-// directory.
+// checkpoints with the states of the replay, and prints a line for each partition and each damaged
+// place. Recovery decides whether a partition is refused. After the first damage, where recovery
+// stops, a [log.Survey] continues and reports every other place, also in later files and chapters.
+// A checkpoint in the encoding of an older or newer program is unusable but not damage. Verify
+// returns an error only if it cannot verify: directory in use, newer format, no directory.
 //
-// It holds what a broker would: a row per message that is waiting at the time, of one partition,
-// and a window of the log.
+// It needs as much memory as a broker: a row per message that is waiting, of one partition, and a
+// window of the log.
 func Verify(w io.Writer, dir string, opts VerifyOptions) (Report, error) {
 	ctx := context.Background()
 	v := verifier{ctx: ctx, out: w, opts: opts, dir: dir}
@@ -99,8 +98,8 @@ func (v *verifier) run() error {
 	return nil
 }
 
-// all reports damage in the directory's own files, for which every partition is refused, and
-// surveys the partitions.
+// all reports damage in files that concern all partitions, for which every partition is refused,
+// and surveys the partitions.
 func (v *verifier) all(c *log.CorruptError) error {
 	v.report.All = true
 	if err := v.place("all", nil, c); err != nil {
@@ -124,7 +123,7 @@ func (v *verifier) openSurvey() (err error) {
 	return err
 }
 
-// refused surveys a partition that recovery refuses, for the damage in because if that is not nil.
+// refused surveys a partition that recovery refuses. because is the damage, if it is not nil.
 func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error {
 	if err := v.openSurvey(); err != nil {
 		return err
@@ -189,7 +188,7 @@ func (v *verifier) partition(p log.Partition) error {
 	r.Records += rec.Records
 	r.Bytes += rec.Bytes
 	discarded := slices.Clone(rec.Discarded)
-	var states []log.CheckpointInfo // to be compared
+	var states []log.CheckpointInfo // to compare
 	for _, c := range p.Checkpoints() {
 		if d := unusable(c, func(c log.CheckpointInfo) (io.ReadCloser, error) { return p.OpenCheckpoint(c.LSN) }); d != nil {
 			discarded = append(discarded, *d)
@@ -232,7 +231,7 @@ func (v *verifier) partition(p log.Partition) error {
 	return v.unused(discarded)
 }
 
-// unused reports files that a start does without.
+// unused reports files that a start does not need.
 func (v *verifier) unused(files []log.Discard) error {
 	v.report.Discarded = append(v.report.Discarded, files...)
 	for _, d := range files {
@@ -255,7 +254,7 @@ func (v *verifier) print(line string, o print.Object) (err error) {
 	return err
 }
 
-// unusable says what is wrong with a checkpoint, which is read to its end; nil: a start can use it.
+// unusable reads a checkpoint to its end and returns the problem; nil: a start can use it.
 func unusable(c log.CheckpointInfo, open func(log.CheckpointInfo) (io.ReadCloser, error)) *log.Discard {
 	f, err := open(c)
 	if err == nil {

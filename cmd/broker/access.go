@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// authorise makes the verifier that decides who may do what, on every way in. An issuer of identity
-// tokens that does not answer is a problem of the settings.
+// authorise creates the verifier for all entry points. An issuer of identity tokens that does not
+// answer is a problem of the settings.
 func (s *Server) authorise(ctx context.Context) error {
 	o := access.Options{
 		Rules:       namespaceRules(s.settings.Access),
@@ -33,7 +33,7 @@ func (s *Server) authorise(ctx context.Context) error {
 	return nil
 }
 
-// namespaceRules translates access rules into the words of the log.
+// namespaceRules converts access rules into their form in the log.
 func namespaceRules(list []settings.AccessRule) []event.AccessRule {
 	rights := map[settings.Right]event.Right{settings.Manage: event.Manage, settings.Send: event.Send, settings.Listen: event.Listen,
 		settings.ReadHistory: access.HistoryReader, settings.ReadBodies: access.BodyReader}
@@ -48,12 +48,12 @@ func namespaceRules(list []settings.AccessRule) []event.AccessRule {
 	return rules
 }
 
-// maxResource bounds the paths whose entity is looked for: an entity, a subscription, a rule and
-// the words between them.
+// maxResource is the longest path that is searched for an entity: an entity, a subscription, a rule
+// and the words between them.
 const maxResource = 512
 
-// entityRules are the access rules of the queue or topic that a resource path lies in: of the
-// longest path that is one. A subscription has none of its own (management-api.md 5.1).
+// entityRules returns the access rules of the queue or topic that a resource path belongs to, by
+// the longest matching path. A subscription has no access rules (management-api.md 5.1).
 func (s *Server) entityRules(path string) []event.AccessRule {
 	if len(path) > maxResource {
 		return nil
@@ -67,17 +67,17 @@ func (s *Server) entityRules(path string) []event.AccessRule {
 	return nil
 }
 
-// Access decides who may do what: the one authorisation of AMQP and HTTP (reliability.md S10).
+// Access returns the verifier that authorises AMQP and HTTP requests (reliability.md S10).
 func (s *Server) Access() *access.Verifier { return s.access }
 
-// Reload takes over, while the broker runs, the access rules of new settings and a certificate
-// whose files have changed. Claims and links that live on keys that are gone end (management-api.md
-// 5.2). After an error nothing has changed. Other settings need a restart.
+// Reload applies new access rules and a changed certificate while the broker runs. Claims and links
+// of removed keys end (management-api.md 5.2). After an error nothing has changed. Other settings
+// need a restart.
 func (s *Server) Reload(next settings.Settings) error {
 	if next.DevelopmentKey() && !s.settings.DevelopmentKey() {
 		return errors.New("access rules: the emulator's well-known key cannot be added while the broker runs")
 	}
-	if s.certificates != nil { // first, for the rules cannot fail
+	if s.certificates != nil { // first, because the rules cannot fail
 		if err := s.certificates.reload(); err != nil {
 			return err
 		}

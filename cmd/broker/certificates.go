@@ -14,28 +14,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 )
 
-// lookAgain is how often, at most, a handshake looks whether the files have changed.
+// lookAgain is the minimum time between two checks of the files by handshakes.
 const lookAgain = 2 * time.Second
 
-// certificates is the operator's certificate, read again when its files have changed
-// (reliability.md 7.2). Files that cannot be read, or do not fit together, change nothing: the
-// certificate that was in use stays.
+// certificates is the operator's certificate. It is read again when its files change
+// (reliability.md 7.2). If the files are unreadable or do not match, the previous certificate stays
+// in use.
 type certificates struct {
 	// set once in newCertificates
 	certificateFile, keyFile string
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	current *tls.Certificate
 	looked  time.Time
-	seen    [2]stamp // of the files, when they were read last, with success or without
+	seen    [2]stamp // state of the files when they were last read, successfully or not
 }
 
-// tlsFolder is where generated certificates are, in the data directory.
+// tlsFolder is the folder of generated certificates in the data directory.
 const tlsFolder = "tls"
 
-// Authority is the certificate, in PEM, of the development authority in a data directory: what
-// clients have to trust. There is none before the first start in development mode:
-// [fs.ErrNotExist]. A broker may be running.
+// Authority returns the certificate, in PEM, of the development authority in a data directory,
+// which clients must trust. Before the first start in development mode it returns [fs.ErrNotExist].
+// A broker may be running.
 func Authority(data string) ([]byte, error) {
 	file := filepath.Join(data, tlsFolder, listen.AuthorityFile)
 	text, err := os.ReadFile(file)
@@ -48,7 +48,7 @@ func Authority(data string) ([]byte, error) {
 	return text, nil
 }
 
-// stamp is what changes when somebody writes a file.
+// A stamp is the metadata that changes when a file is written.
 type stamp struct {
 	modified time.Time
 	size     int64
@@ -61,8 +61,8 @@ func newCertificates(certificateFile, keyFile string) (*certificates, error) {
 	return c, c.load()
 }
 
-// loadCertificates reads the operator's certificate. What cannot be loaded is a problem of the
-// settings.
+// loadCertificates reads the operator's certificate. A certificate that cannot be loaded is a
+// problem of the settings.
 func (s *Server) loadCertificates() error {
 	t := s.settings.TLS
 	if t.From != settings.TLSFiles {
@@ -76,8 +76,8 @@ func (s *Server) loadCertificates() error {
 	return nil
 }
 
-// generateCertificate makes or reads the certificate in the data directory, which has to be locked
-// by then.
+// generateCertificate creates or reads the certificate in the data directory. The caller must hold
+// the lock of the directory.
 func (s *Server) generateCertificate() error {
 	if s.settings.TLS.From != settings.TLSGenerated {
 		return nil
@@ -90,7 +90,7 @@ func (s *Server) generateCertificate() error {
 	return nil
 }
 
-// forHandshake is the certificate a peer is shown.
+// forHandshake returns the certificate for a handshake.
 func (c *certificates) forHandshake(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +107,7 @@ func (c *certificates) forHandshake(*tls.ClientHelloInfo) (*tls.Certificate, err
 	return c.current, nil
 }
 
-// reload reads the files whether they look changed or not.
+// reload reads the files even if they look unchanged.
 func (c *certificates) reload() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -115,7 +115,7 @@ func (c *certificates) reload() error {
 	return c.load()
 }
 
-// stamps looks at the files; one that cannot be looked at has the zero stamp.
+// stamps returns the stamps of the files. A file whose metadata cannot be read has the zero stamp.
 func (c *certificates) stamps() (seen [2]stamp) {
 	for i, name := range [...]string{c.certificateFile, c.keyFile} {
 		if info, err := os.Stat(name); err == nil {
@@ -125,7 +125,7 @@ func (c *certificates) stamps() (seen [2]stamp) {
 	return seen
 }
 
-// load reads the pair. The caller holds mu, or is the only one.
+// load reads the pair. The caller holds mu or has exclusive access.
 func (c *certificates) load() error {
 	pair, err := tls.LoadX509KeyPair(c.certificateFile, c.keyFile)
 	if err == nil {

@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// reserveDescriptors stay free for what the log opens for a moment, for administration, and for
-	// a connection that is accepted to be refused (reliability.md F18).
+	// reserveDescriptors stay free for files that the log opens briefly, for administration, and
+	// for connections that are accepted only to be refused (reliability.md F18).
 	reserveDescriptors = 64
 	// ownDescriptors is for standard streams, the poller, listeners and certificates that are read
 	// again.
 	ownDescriptors = 24
-	// fewestSockets is the fewest with which a broker is of any use: one for each connection that
-	// is told that there are too many, and a few for those that are served.
+	// fewestSockets is the smallest useful number: one for each connection that is refused because
+	// there are too many, and a few for the connections that are served.
 	fewestSockets = servicebus.Overhang + 32
-	// readingShare is the part of all descriptors, one in readingShare, that the log may use for
-	// segment files that it reads, where descriptors are few.
+	// readingShare divides the number of descriptors: the log may use this part for segment files
+	// that it reads, if descriptors are scarce.
 	readingShare = 8
 	usualReading = 256
 )
 
-// raiseDescriptors raises the soft limit of open files to the hard one and returns it.
+// raiseDescriptors raises the soft limit of open files to the hard limit and returns it.
 func raiseDescriptors() (int, error) {
 	var l unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
@@ -38,7 +38,7 @@ func raiseDescriptors() (int, error) {
 	if l.Cur < l.Max {
 		raised := l
 		raised.Cur = l.Max
-		// systems that say "unlimited" may have a limit all the same
+		// a system that reports "unlimited" may still have a limit
 		if unix.Setrlimit(unix.RLIMIT_NOFILE, &raised) == nil {
 			l = raised
 		}
@@ -46,22 +46,22 @@ func raiseDescriptors() (int, error) {
 	return int(min(uint64(l.Cur), math.MaxInt32)), nil
 }
 
-// descriptors is how the file descriptors of the process are shared out.
+// descriptors is the allocation of the process's file descriptors.
 type descriptors struct {
-	limit   int // all there may be
-	reading int // of the log, for segment files that are read
-	log     int // of the log, all
+	limit   int // total
+	reading int // of the log, for segment files being read
+	log     int // of the log, total
 }
 
 func shareDescriptors(limit int) descriptors {
 	return descriptors{limit: limit, reading: min(usualReading, max(1, limit/readingShare))}
 }
 
-// sockets is how many are left for connections.
+// sockets returns the number of descriptors left for connections.
 func (d *descriptors) sockets() int { return d.limit - reserveDescriptors - ownDescriptors - d.log }
 
-// hold counts what the log of that many partitions keeps open. Where too little is left to serve
-// anybody that is a problem of the settings.
+// hold reserves the descriptors that the log keeps open for this many partitions. If too few are
+// left for connections, that is a problem of the settings.
 func (d *descriptors) hold(partitions int) error {
 	d.log = log.Descriptors(partitions, d.reading)
 	if missing := fewestSockets - d.sockets(); missing > 0 {
@@ -71,11 +71,11 @@ func (d *descriptors) hold(partitions int) error {
 	return nil
 }
 
-// bound lowers limits of connections, filled in where they are 0, to what there are sockets for. A
-// quarter of the sockets is for HTTP and for connections that have not said what they want, another
-// for AMQP before the first valid token: those who have logged in find half of the sockets,
-// whatever the others do. The first quarter and all connections of AMQP together never need more
-// than there are.
+// bound lowers connection limits to the available sockets, after it has set limits of 0 to their
+// defaults. A quarter of the sockets is for HTTP and for pending connections. Another quarter is
+// for AMQP before the first valid token. The other half is always left for connections that have
+// logged in. The first quarter and all AMQP connections together never need more sockets than there
+// are.
 func (d *descriptors) bound(l settings.Limits) settings.Limits {
 	asked := settings.Limits{Connections: cmp.Or(l.Connections, 5000), Unauthenticated: cmp.Or(l.Unauthenticated, 1000)}
 	share := d.sockets() / 4

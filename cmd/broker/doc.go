@@ -1,10 +1,9 @@
-// Package broker puts a broker together from its parts and takes it apart again: log, engine,
-// protocol, listeners, in this order, and back in reverse. The command line and the tests start
-// exactly this.
+// Package broker starts a broker from its parts in the order log, engine, protocol, listeners, and
+// stops them in reverse. The command line and the tests start the same broker.
 //
 //	s, err := broker.Start(ctx, settings)
 //	defer s.Close()
 //	fmt.Println(s.ConnectionString())
 //
-// It holds no rule of the broker. Diagnostics go to [slog.Default].
+// The package contains no rules of the broker. Diagnostics go to [slog.Default].
 package broker

@@ -12,13 +12,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/listen"
 )
 
-// gate is what connections come to. While the broker starts it is closed: a connection that speaks
-// AMQP waits, a request gets 503, and /health and /readyz say that it is not open yet; /livez says
-// that the process lives. Most starts accept no connections before it is open; one that has notices
-// does, so that they are seen before anything follows from them (reliability.md 1.4).
+// A gate receives connections. While the broker starts the gate is closed: AMQP connections wait,
+// HTTP requests get 503, /health and /readyz report that the broker is starting, and /livez reports
+// that the process is live. Most starts accept connections only when the gate is open. A start that
+// has notices accepts them earlier, so that the notices are seen before they take effect
+// (reliability.md 1.4).
 type gate struct {
-	most    int64           // connections that wait
-	closing <-chan struct{} // nobody waits any longer
+	most    int64           // maximum number of waiting connections
+	closing <-chan struct{} // ends all waiting
 	opened  chan struct{}
 	waiting atomic.Int64
 
@@ -30,7 +31,7 @@ type gate struct {
 	states func() []host.Condition
 }
 
-// prober answers what an orchestrator asks.
+// A prober answers the probes of an orchestrator.
 type prober interface {
 	Live() error
 	Ready() error
@@ -40,7 +41,7 @@ func newGate(most int, closing <-chan struct{}) *gate {
 	return &gate{most: int64(most), closing: closing, opened: make(chan struct{})}
 }
 
-// open lets everybody in.
+// open opens the gate to all connections.
 func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error, probes prober, states func() []host.Condition) {
 	g.amqp, g.http, g.health, g.probes, g.states = amqp, http, health, probes, states
 	close(g.opened)
@@ -55,7 +56,7 @@ func (g *gate) isOpen() bool {
 	}
 }
 
-// ServeConn serves a connection that speaks AMQP, and closes it.
+// ServeConn serves an AMQP connection and closes it.
 func (g *gate) ServeConn(nc net.Conn) {
 	if !g.isOpen() && !g.wait() {
 		nc.Close()
@@ -64,8 +65,8 @@ func (g *gate) ServeConn(nc net.Conn) {
 	g.amqp.ServeConn(nc)
 }
 
-// wait waits until the gate is opened, and reports whether it was: not when too many wait, or the
-// broker closes.
+// wait waits until the gate is open. It returns false if too many connections wait or the broker
+// closes.
 func (g *gate) wait() bool {
 	defer g.waiting.Add(-1)
 	if g.waiting.Add(1) > g.most {
@@ -91,7 +92,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var errStarting = errors.New("the broker is starting")
 
-// Health says why messages cannot be accepted now.
+// Health returns the reason why messages cannot be accepted now.
 func (g *gate) Health(ctx context.Context) error {
 	if !g.isOpen() {
 		return errStarting
@@ -99,8 +100,7 @@ func (g *gate) Health(ctx context.Context) error {
 	return g.health(ctx)
 }
 
-// Live returns why a new process should take the place of this one. A start takes as long as it
-// takes.
+// Live returns the reason why the process should be replaced. A start may take any time.
 func (g *gate) Live(context.Context) error {
 	if !g.isOpen() {
 		return nil
@@ -108,7 +108,7 @@ func (g *gate) Live(context.Context) error {
 	return g.probes.Live()
 }
 
-// Ready returns why clients cannot be served now.
+// Ready returns the reason why clients cannot be served now.
 func (g *gate) Ready(context.Context) error {
 	if !g.isOpen() {
 		return errStarting
@@ -116,7 +116,7 @@ func (g *gate) Ready(context.Context) error {
 	return g.probes.Ready()
 }
 
-// Conditions are the states that keep the broker from doing all of its work.
+// Conditions returns the states that keep the broker from doing all of its work.
 func (g *gate) Conditions() []listen.Condition {
 	if !g.isOpen() {
 		return nil

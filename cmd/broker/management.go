@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger"
 )
 
-// management is what is asked over HTTP: the administration of entities, as in Service Bus, and
-// beside it the broker's own requests, which no path of an entity can be taken for.
+// management returns the HTTP handler. It serves the administration of entities, as in Service Bus,
+// and the broker's own requests, whose paths are never paths of entities.
 func (s *Server) management() http.Handler {
 	tier := engine.Standard
 	if s.settings.Tier == settings.Premium {

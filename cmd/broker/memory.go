@@ -16,17 +16,17 @@ const (
 
 var errMemory = errors.New("no memory left for messages")
 
-// noMemory reports whether whatever takes memory for good is refused.
+// noMemory reports whether commands that use memory permanently are refused.
 func (s *Server) noMemory() bool { return s.memory.Level() == budget.Critical }
 
-// keepBudget starts the account of memory, and has connections told when memory is short.
+// keepBudget starts the memory account and reports memory shortages to connections.
 func (s *Server) keepBudget() {
 	s.memory.Press(func(budget.Level) { s.amqp.Press() })
 	s.serving.Go(func() { s.memory.Watch(s.closing) })
 }
 
-// health says why messages cannot be accepted now. With little memory those still are that fit into
-// what is promised to each connection.
+// health returns the reason why messages cannot be accepted now. When memory is short, messages
+// that fit in a connection's guaranteed share are still accepted.
 func (s *Server) health(ctx context.Context) error {
 	if s.noMemory() {
 		return errMemory
@@ -34,7 +34,7 @@ func (s *Server) health(ctx context.Context) error {
 	return s.engine.Health(ctx)
 }
 
-// conditions are the states that keep the broker from doing all of its work.
+// conditions returns the states that keep the broker from doing all of its work.
 func (s *Server) conditions() []host.Condition {
 	list := s.engine.Conditions()
 	if level := s.memory.Level(); level > budget.Enough {

@@ -7,10 +7,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/private"
 )
 
-// narrow takes away what others may do in the data directory (reliability.md S32): they could put
-// files there, or take them away. A directory that an operator made, or a volume, may be wide and
-// must serve all the same, so this warns and goes on, also where the directory is somebody else's
-// and cannot be changed.
+// narrow removes other users' write access to the data directory (reliability.md S32): they could
+// add or delete files. A directory made by an operator, or a volume, may have a wide mode and must
+// still work. So narrow only logs a warning, also if another user owns the directory and its mode
+// cannot be changed.
 func narrow(dir string) {
 	wide, err := private.Narrow(dir)
 	mode := fmt.Sprintf("%04o", wide)

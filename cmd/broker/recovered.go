@@ -7,15 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/host"
 )
 
-// Recovered sums up what the start found in the data directory.
+// A Recovered summarizes the state of the data directory at the start.
 type Recovered struct {
-	New      bool          // there was nothing
+	New      bool          // the directory was empty
 	Clean    bool          // the last run ended with Close
-	Messages int           // live ones, all queues together
-	Locks    int           // messages that were locked
-	Bytes    int64         // of log, read and verified
+	Messages int           // live messages of all queues
+	Locks    int           // locked messages
+	Bytes    int64         // bytes of the log that were read and verified
 	CutBytes int64         // unacknowledged bytes at the ends of the logs that were set aside
-	Refused  []error       // why partitions are not served
+	Refused  []error       // errors of the partitions that are not served
 	Took     time.Duration // from opening the directory to being ready to serve
 }
 
@@ -35,7 +35,7 @@ func recovered(partitions []host.PartitionRecovery, took time.Duration) Recovere
 	return sum
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (r Recovered) String() string {
 	if r.New {
 		return "a new data directory"
@@ -51,7 +51,7 @@ func (r Recovered) String() string {
 	return text
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	const unit = 1024
 	switch {

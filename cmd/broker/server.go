@@ -25,28 +25,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// Failed logins of an address within a minute (reliability.md S13): how many are free, and after
-// how many it is refused.
+// Limits of failed logins per address and minute (reliability.md S13): the number that is free, and
+// the number after which the address is refused.
 const (
 	freeFailures = 10
 	mostFailures = 20
 )
 
-// mostWaiting is how many connections may wait while the broker starts, unless settings allow more
-// without a login.
+// mostWaiting is the number of connections that may wait while the broker starts, unless the
+// settings allow more without a login.
 const mostWaiting = 1000
 
-// closeGrace is how long connections get to end by themselves when the broker closes.
+// closeGrace is the time that connections have to end when the broker closes.
 const closeGrace = 10 * time.Second
 
-// namespaceName stands in the error texts clients see.
+// namespaceName is the name of the namespace in error texts for clients.
 const namespaceName = "ledgerbus"
 
-// earliest is a time before which no build of this program existed: a clock that shows less is
-// wrong, and broker time must not begin there (reliability.md 1.4).
+// earliest is a time before every build of this program. A clock that shows an earlier time is
+// wrong, and broker time must not start there (reliability.md 1.4).
 var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// built is when the program was made, as far as is known: the time of its commit.
+// built returns the time of the program's commit, if known.
 func built(info *debug.BuildInfo, ok bool) time.Time {
 	if !ok {
 		return earliest
@@ -62,16 +62,16 @@ func built(info *debug.BuildInfo, ok bool) time.Time {
 	return earliest
 }
 
-// clockRules are those for the clock of a start.
+// clockRules returns the rules for the clock of a start.
 func clockRules(c settings.Clock) host.ClockRules {
 	return host.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept, Reason: c.Reason}
 }
 
-// checkClock refuses a clock that is wrong whatever stands in the log.
+// checkClock refuses a clock that is wrong regardless of the log.
 func checkClock(now time.Time) error { return clockProblem(clockRules(settings.Clock{}).Early(now)) }
 
-// clockProblem makes the refusal of a clock one that an operator has to put right; any other error
-// stays what it is.
+// clockProblem turns the refusal of a clock into a problem of the settings, which an operator must
+// correct. It returns any other error unchanged.
 func clockProblem(err error) error {
 	if refused := (*host.ClockError)(nil); errors.As(err, &refused) {
 		return settings.Problems{{Where: "clock", Text: refused.Error()}}
@@ -79,7 +79,7 @@ func clockProblem(err error) error {
 	return err
 }
 
-// ListenError is an address that cannot be listened on.
+// A ListenError reports an address on which the broker cannot listen.
 type ListenError struct {
 	Address string
 	Err     error
@@ -87,23 +87,23 @@ type ListenError struct {
 
 func (e *ListenError) Error() string { return fmt.Sprintf("listen on %s: %v", e.Address, e.Err) }
 
-// Unwrap returns the network's error.
+// Unwrap returns the network error.
 func (e *ListenError) Unwrap() error { return e.Err }
 
-// Endpoint is an address that is listened on.
+// An Endpoint is an address on which the broker listens.
 type Endpoint struct {
 	Addr     net.Addr
 	Mode     settings.ListenMode
 	listener net.Listener
 }
 
-// Loopback reports whether only programs of this machine reach the endpoint.
+// Loopback reports whether only programs of this machine can reach the endpoint.
 func (e Endpoint) Loopback() bool {
 	a, ok := e.Addr.(*net.TCPAddr)
 	return ok && a.IP.IsLoopback()
 }
 
-// Server is a running broker.
+// A Server is a running broker.
 type Server struct {
 	settings     settings.Settings
 	store        log.Store
@@ -112,33 +112,33 @@ type Server struct {
 	amqp         *servicebus.Server
 	gate         *gate
 	front        *listen.Server
-	notices      []string // what the start has to say; set before front
+	notices      []string // notices of the start; set before front
 	failures     *access.Failures
 	endpoints    []Endpoint
 	certificates *certificates // of the operator; nil: none
 	tls          *tls.Config   // nil: no TLS
-	trust        string        // file with the certificate that clients have to trust; "": not ours
+	trust        string        // file with the certificate that clients must trust; "": no generated certificate
 	recovered    Recovered
 	descriptors  descriptors
-	memory       *budget.Budget  // nil: nothing bounds it
-	limits       settings.Limits // as far as there are descriptors for them
+	memory       *budget.Budget  // nil: unlimited
+	limits       settings.Limits // lowered to the available descriptors
 
 	failed  chan error
 	serving sync.WaitGroup  // one per listener, one for the engine's failures
-	closing context.Context // ends when Close begins
+	closing context.Context // ends when Close starts
 	stop    context.CancelFunc
 	once    sync.Once
 	closed  error // of Close; set in once
 }
 
-// Start takes the addresses, opens the data directory, recovers it, makes the entities of the
-// settings and serves. Connections that come earlier wait; where the start has notices, probes are
-// answered meanwhile and show them. A start that fails because of an address or a certificate
-// writes nothing to an existing log: each start that does adds a chapter to it. The context bounds
-// the start alone: a running broker is ended by Close. After an error nothing is left open; when
-// the context has ended the error is, or wraps, the context's.
+// Start listens on the addresses, recovers the data directory, creates the entities of the settings
+// and serves. Earlier connections wait. If the start has notices, probes are answered meanwhile and
+// show them. A start that fails because of an address or a certificate writes nothing to an
+// existing log; every start that writes adds a chapter. The context applies only to the start:
+// Close ends a running broker. After an error nothing is left open. If the context has ended, the
+// error is or wraps the context's error.
 func Start(ctx context.Context, s settings.Settings) (*Server, error) {
-	if s.Clock.Accept != host.AcceptLog { // else the log has to be looked at
+	if s.Clock.Accept != host.AcceptLog { // otherwise the log decides
 		if err := checkClock(time.Now()); err != nil {
 			return nil, err
 		}
@@ -167,8 +167,8 @@ func newServer(s settings.Settings) *Server {
 	return srv
 }
 
-// open recovers the data directory. Only the engine writes to it, so whatever else can fail comes
-// first.
+// open recovers the data directory. Everything else that can fail comes first, because only the
+// engine writes to the directory.
 func (s *Server) open(ctx context.Context) error {
 	began := time.Now()
 	limit, err := raiseDescriptors()
@@ -212,7 +212,7 @@ func historyOf(h settings.History) engine.PutHistoryPolicy {
 	return engine.PutHistoryPolicy{Policy: h.Policy, Share: h.Share, BeforeSends: h.BeforeSends}
 }
 
-// watch hands on the first failure of a partition.
+// watch reports the first failure of a partition.
 func (s *Server) watch() {
 	select {
 	case err := <-s.engine.Failed():
@@ -221,11 +221,11 @@ func (s *Server) watch() {
 	}
 }
 
-// ofSettings are the refusals of an entity that only other settings can put right.
+// ofSettings are the codes of entity errors that only other settings can resolve.
 var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
 
-// putEntities makes the entities of the settings. What is impossible, such as sessions for a queue
-// that was made without, is a problem of the settings (semantics.md 1.3).
+// putEntities creates the entities of the settings. An impossible change, such as sessions for an
+// existing queue without sessions, is a problem of the settings (semantics.md 1.3).
 func (s *Server) putEntities(ctx context.Context) error {
 	var problems settings.Problems
 	for _, key := range s.settings.Entities.Ignored {
@@ -252,7 +252,7 @@ func (s *Server) putEntities(ctx context.Context) error {
 		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
 		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0:
-			// messages that are there can be settled all the same
+			// existing messages can still be settled
 			slog.Error("entity of the settings not created or changed", "path", s.settings.Entities.Put[i].Path, "error", err)
 		default:
 			return err
@@ -261,12 +261,12 @@ func (s *Server) putEntities(ctx context.Context) error {
 	if problems != nil {
 		return problems
 	}
-	s.settings.Entities.Put = nil // they are in the catalogue now; there may be many
+	s.settings.Entities.Put = nil // the catalogue contains them now; there may be many
 	return nil
 }
 
-// wantsSample reports whether there are no entities but those of the sample: somebody who has made
-// others needs none of it. Part of it may be there, from a start that was killed.
+// wantsSample reports whether all existing entities belong to the sample. Otherwise the sample is
+// not needed. An interrupted start may have created part of it.
 func (s *Server) wantsSample() bool {
 	for _, e := range s.engine.Entities() {
 		if !slices.ContainsFunc(s.settings.Entities.Put, func(put engine.PutEntity) bool { return put.Kind == e.Kind && strings.EqualFold(put.Path, e.Path) }) {
@@ -277,8 +277,7 @@ func (s *Server) wantsSample() bool {
 	return true
 }
 
-// putPolicies says how long history is kept of the entities that the patterns of the settings
-// match. Policies of other patterns stay.
+// putPolicies sets the history policies of the settings. Policies of other patterns stay.
 func (s *Server) putPolicies(ctx context.Context) error {
 	var problems settings.Problems
 	for _, p := range s.settings.History.Patterns {
@@ -295,10 +294,10 @@ func (s *Server) putPolicies(ctx context.Context) error {
 	return nil
 }
 
-// bind takes every address before it serves any: a broker listens on all of them or on none.
-// Meanwhile connections wait in the kernel's queue. A generated certificate is there before the
-// first of them can come. The lock of the data directory is asked for first, since that a broker
-// runs says more than that its addresses are taken.
+// bind takes all addresses before it serves any: a broker listens on all of them or on none.
+// Meanwhile connections wait in the kernel's queue. A generated certificate exists before the first
+// connection. bind first takes the lock of the data directory, because "a broker is running" is a
+// better error than "address in use".
 func (s *Server) bind(ctx context.Context) error {
 	lock, err := log.Lock(s.settings.Storage.Data)
 	if err != nil {
@@ -310,7 +309,7 @@ func (s *Server) bind(ctx context.Context) error {
 	return errors.Join(err, lock.Close())
 }
 
-// listenOn begins to listen on each address.
+// listenOn starts to listen on each address.
 func (s *Server) listenOn(ctx context.Context) error {
 	for _, entry := range s.settings.Listening.Addresses {
 		address, mode, err := s.settings.Listener(entry)
@@ -333,7 +332,7 @@ func (s *Server) listenOn(ctx context.Context) error {
 	return nil
 }
 
-// serve opens the gate, and listens unless the start does so already.
+// serve opens the gate, and listens unless the start already does.
 func (s *Server) serve() error {
 	s.failures = access.NewFailures(freeFailures, mostFailures)
 	options := s.options()
@@ -347,7 +346,7 @@ func (s *Server) serve() error {
 	return nil
 }
 
-// listen serves the endpoints; their connections come to the gate.
+// listen serves the endpoints and passes their connections to the gate.
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
 		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Live: s.gate.Live, Ready: s.gate.Ready, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
@@ -365,7 +364,7 @@ func (s *Server) listen() {
 	}
 }
 
-// hosts are the names and addresses by which clients may know this machine.
+// hosts returns the names and addresses by which clients may know this machine.
 func (s *Server) hosts() []string {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1"}, s.settings.Listening.Hosts...)
 	for _, entry := range s.settings.Listening.Addresses {
@@ -378,7 +377,7 @@ func (s *Server) hosts() []string {
 	return hosts
 }
 
-// options translates settings into the protocol's words.
+// options converts settings into options of the protocol.
 func (s *Server) options() servicebus.Options {
 	limits := s.settings.Limits
 	return servicebus.Options{
@@ -405,15 +404,15 @@ func (s *Server) options() servicebus.Options {
 func (s *Server) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // the first one is enough: the process ends because of it
+	default: // the first error is enough, because it ends the process
 	}
 }
 
-// Failed yields the error of a part that stopped while the broker was running. The broker should be
-// closed then.
+// Failed returns a channel with the error of a part that stopped while the broker was running. The
+// broker should then be closed.
 func (s *Server) Failed() <-chan error { return s.failed }
 
-// Addrs are the addresses listened on, in the order of the settings.
+// Addrs returns the addresses on which the broker listens, in the order of the settings.
 func (s *Server) Addrs() []net.Addr {
 	addrs := make([]net.Addr, len(s.endpoints))
 	for i, e := range s.endpoints {
@@ -422,25 +421,26 @@ func (s *Server) Addrs() []net.Addr {
 	return addrs
 }
 
-// Endpoints are the addresses listened on, in the order of the settings, and whom they take.
+// Endpoints returns the addresses on which the broker listens, with their modes, in the order of
+// the settings.
 func (s *Server) Endpoints() []Endpoint { return s.endpoints }
 
-// Trust is the file with the certificate of the development authority, which clients have to trust;
-// "" when the certificate is not a generated one.
+// Trust returns the file with the certificate of the development authority, which clients must
+// trust. It returns "" if the certificate is not a generated one.
 func (s *Server) Trust() string { return s.trust }
 
-// Settings are those the broker was started with.
+// Settings returns the settings that the broker was started with.
 func (s *Server) Settings() settings.Settings { return s.settings }
 
-// Engine is the namespace behind the protocol.
+// Engine returns the namespace that the protocol serves.
 func (s *Server) Engine() *host.Namespace { return s.engine }
 
-// Recovered says what the start found in the data directory.
+// Recovered returns the state that the start found in the data directory.
 func (s *Server) Recovered() Recovered { return s.recovered }
 
-// Authority is the host and port by which clients on this machine reach an endpoint, without the
-// port where it is the given one. The host is localhost for 127.0.0.1, which that name means
-// everywhere, and for every address of the machine; else it is the address itself.
+// Authority returns the host and port by which clients on this machine reach an endpoint. It omits
+// the port if it is usualPort. The host is localhost for 127.0.0.1 and for listeners on all
+// addresses; otherwise it is the address itself.
 func (e Endpoint) Authority(usualPort string) string {
 	host, port, err := net.SplitHostPort(e.Addr.String())
 	if err != nil {
@@ -457,12 +457,12 @@ func (e Endpoint) Authority(usualPort string) string {
 	return host
 }
 
-// ConnectionString is what an SDK connects to the first listener with. The key is shown only when
-// it is the emulator's, which everybody knows.
+// ConnectionString returns the string with which an SDK connects to the first listener. It contains
+// the key only if that is the emulator's, which is publicly known.
 func (s *Server) ConnectionString() string {
 	first := s.endpoints[0]
 	host, emulator := first.Authority("5672"), "UseDevelopmentEmulator=true;"
-	if first.Mode == settings.ListenTLS { // which SDKs do not speak to an emulator
+	if first.Mode == settings.ListenTLS { // SDKs do not use TLS with an emulator
 		host, emulator = first.Authority("5671"), ""
 	}
 	rule := s.settings.Access[0]
@@ -473,8 +473,8 @@ func (s *Server) ConnectionString() string {
 	return fmt.Sprintf("Endpoint=sb://%s;SharedAccessKeyName=%s;SharedAccessKey=%s;%s", host, rule.Name, key, emulator)
 }
 
-// Close stops accepting, ends the connections, commits what was asked, and marks the data directory
-// as cleanly closed.
+// Close stops accepting, ends the connections, commits pending requests, and marks the data
+// directory as cleanly closed.
 func (s *Server) Close() error {
 	s.once.Do(func() { s.closed = s.close() })
 	return s.closed
@@ -487,7 +487,7 @@ func (s *Server) close() error {
 		errs = append(errs, s.front.Close())
 	}
 	for _, e := range s.endpoints {
-		_ = e.listener.Close() // of a start that failed; one that served is closed already
+		_ = e.listener.Close() // of a failed start; a serving listener is already closed
 	}
 	if s.amqp != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)

@@ -1,4 +1,4 @@
-// Command ledgerbench measures how much a broker takes and gives.
+// Command ledgerbench measures the throughput and latency of a broker.
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 
 func main() { os.Exit(run(context.Background(), os.Args)) }
 
-// run carries out one command line and returns the exit code.
+// run runs one command line and returns the exit code.
 func run(ctx context.Context, args []string) (code int) {
 	defer func() {
 		if bug := recover(); bug != nil {
@@ -66,7 +66,8 @@ func app() *cli.App {
 	}
 }
 
-// commandOrHelp is what happens without a command that exists.
+// commandOrHelp prints the help if the command line names no command, and refuses an unknown
+// command.
 func commandOrHelp(c *cli.Context) error {
 	if name := c.Args().First(); name != "" && name != "help" {
 		return usageError{fmt.Errorf("unknown command %q; see ledgerbench --help", name)}
@@ -74,14 +75,14 @@ func commandOrHelp(c *cli.Context) error {
 	return cli.ShowAppHelp(c)
 }
 
-// usageError is a command line that makes no sense.
+// A usageError is an invalid command line.
 type usageError struct{ error }
 
 func usage(c *cli.Context, err error, _ bool) error {
 	return usageError{fmt.Errorf("%w; see %s --help", err, c.Command.HelpName)}
 }
 
-// noArguments refuses what is no flag: flags behind it would be ignored.
+// noArguments refuses arguments that are not flags, because flags after them would be ignored.
 func noArguments(c *cli.Context) error {
 	if !c.Args().Present() {
 		return nil
@@ -89,7 +90,7 @@ func noArguments(c *cli.Context) error {
 	return usageError{fmt.Errorf("%s takes no argument %q; see %s --help", c.Command.Name, c.Args().First(), c.Command.HelpName)}
 }
 
-// exitCode maps an error to the exit code.
+// exitCode returns the exit code for an error.
 func exitCode(err error) int {
 	switch {
 	case err == nil:

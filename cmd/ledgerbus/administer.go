@@ -22,13 +22,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// administration is what the commands on entities work with.
+// An administration is a client of the namespace that a command works on.
 type administration struct {
 	*admin.Client
 	ctx context.Context // ends with a signal
 }
 
-// administer finds the namespace and calls do. Nothing is sent to the namespace before.
+// administer finds the namespace and calls do. It sends no request itself.
 func administer(c *cli.Context, do func(a *administration) error) error {
 	reason := c.String("reason")
 	if err := engine.CheckReason(reason); err != nil {
@@ -57,7 +57,7 @@ func arguments(c *cli.Context, least, most int, want string) error {
 	return nil
 }
 
-// argumentsOf are the arguments that name an entity of a kind, as help shows them.
+// argumentsOf returns the arguments that name an entity of a kind, as help shows them.
 func argumentsOf(kind event.EntityKind) string {
 	if kind == event.Subscription {
 		return "TOPIC SUBSCRIPTION"
@@ -65,8 +65,8 @@ func argumentsOf(kind event.EntityKind) string {
 	return strings.ToUpper(kind.String())
 }
 
-// splitNames takes the arguments that name a subscription apart, followed by more others: either
-// TOPIC SUBSCRIPTION or the path TOPIC/Subscriptions/SUBSCRIPTION.
+// splitNames splits the arguments that name a subscription from the more arguments after them. The
+// subscription is either TOPIC SUBSCRIPTION or the path TOPIC/Subscriptions/SUBSCRIPTION.
 func splitNames(args []string, more int) (subscription string, rest []string, ok bool) {
 	switch len(args) - more {
 	case 1:
@@ -87,7 +87,7 @@ func pathOf(c *cli.Context, kind event.EntityKind) (string, error) {
 	return of.Entity, err
 }
 
-// entityOf reads the arguments that name an entity or a sub-queue of one.
+// entityOf reads the arguments that name an entity or one of its sub-queues.
 func entityOf(c *cli.Context, kind event.EntityKind) (address.Address, error) {
 	name := strings.ToLower(kind.String())
 	path, ok := c.Args().First(), c.Args().Len() == 1 && c.Args().First() != ""
@@ -115,7 +115,7 @@ func entityOf(c *cli.Context, kind event.EntityKind) (address.Address, error) {
 	return of, nil
 }
 
-// reasonFlag belongs to every command that changes something.
+// reasonFlag returns the flag --reason of the commands that make changes.
 func reasonFlag() cli.Flag {
 	return &cli.StringFlag{Name: "reason", Usage: "reason for the change, in one line: Ledgerbus records it in the log with the change; other namespaces ignore it"}
 }
@@ -124,8 +124,8 @@ func confirmFlag() cli.Flag {
 	return &cli.StringFlag{Name: "confirm", Usage: "name of the item to delete, instead of typing it at the prompt"}
 }
 
-// confirm refuses to go on unless name was typed, or given with --confirm. what says what will be
-// lost.
+// confirm returns an error unless the user types name or gives it with --confirm. what describes
+// the loss.
 func confirm(c *cli.Context, name, what string) error {
 	if c.IsSet("confirm") {
 		return sameName(c.String("confirm"), name, what)
@@ -136,7 +136,7 @@ func confirm(c *cli.Context, name, what string) error {
 	return askName(c.App.Reader, c.App.ErrWriter, name, what)
 }
 
-// askName asks a person to type a name.
+// askName asks the user to type a name.
 func askName(r io.Reader, w io.Writer, name, what string) error {
 	fmt.Fprintf(w, "%s.\nType %s to continue: ", output.OneLine(what), output.OneLine(name))
 	typed, err := bufio.NewReader(io.LimitReader(r, 4<<10)).ReadString('\n')

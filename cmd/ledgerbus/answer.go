@@ -12,11 +12,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// answerPrinter prints answers about the past, in the same way whoever gives them.
+// An answerPrinter prints answers about the past, whether they come from a directory or a broker.
 type answerPrinter struct {
 	*output.Printer
-	most int // rows to print; 0: all
-	rows int // printed so far; counted only where most bounds them
+	most int // maximum number of rows to print; 0: all
+	rows int // rows printed; counted only if most is set
 }
 
 func newAnswerPrinter(c *cli.Context, columns []string) *answerPrinter {
@@ -25,23 +25,23 @@ func newAnswerPrinter(c *cli.Context, columns []string) *answerPrinter {
 	return t
 }
 
-// mostOnTerminal is how many events a person sees who did not say of which time.
+// mostOnTerminal is the number of events printed on a terminal if the question has no time range.
 const mostOnTerminal = 200
 
-// bound bounds the rows of an answer that a person reads on a terminal, if nothing in the question
-// does: all events since the beginning of history may be millions.
+// bound limits the rows of an answer on a terminal unless the question limits them: there may be
+// millions of events since the beginning of history.
 func (t *answerPrinter) bound(q *ledger.Question, to audience) {
 	if to.out && t.Format == output.Text && q.Verb == "events" && q.Since == nil && q.Until == nil {
 		t.most = mostOnTerminal
 	}
 }
 
-// errEnough ends an answer that has as many rows as are printed. It has the time of the next row.
+// errEnough ends an answer at the maximum number of rows. It contains the time of the next row.
 type errEnough struct{ next string }
 
 func (e errEnough) Error() string { return "more events follow, from " + e.next + " on" }
 
-// end ends an answer: one that was cut says how to see the rest.
+// end ends an answer. If the answer was cut, end prints how to see the rest.
 func (t *answerPrinter) end(err error) error {
 	cut := errEnough{}
 	if !errors.As(err, &cut) {
@@ -60,7 +60,7 @@ func (t *answerPrinter) tell(l ledger.Line) error {
 	return t.heard(&wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
-// heard prints a line of a broker's answer.
+// heard prints a line of an answer from a broker.
 func (t *answerPrinter) heard(l *wire.Line) error {
 	if t.most > 0 && l.Part == ledger.Row.String() {
 		if t.rows == t.most {

@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagsFirst moves the flags of a command before its other arguments, so that both "send orders
-// --count 5" and "send --count 5 orders" work: the flag package stops at the first argument that is
-// no flag. Where one of them asks for help, that is all that is left: the flag package takes the
-// argument for the name of a command to help with.
+// flagsFirst moves the flags of a command before its other arguments, because the flag package
+// stops at the first argument that is not a flag. So both "send orders --count 5" and "send --count
+// 5 orders" work. If one of the flags asks for help, flagsFirst drops all other arguments: the flag
+// package would take them for the name of a command.
 func flagsFirst(commands []*cli.Command, args []string) []string {
 	group := &cli.Command{}
 	for i := 1; i < len(args); i++ {
@@ -29,7 +29,7 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	return args
 }
 
-// onlyHelp is what is left of the arguments of a command when one of them asks for help.
+// onlyHelp are the arguments of a command that remain if one of them asks for help.
 var onlyHelp = []string{"--help"}
 
 func reorder(c *cli.Command, args []string) []string {

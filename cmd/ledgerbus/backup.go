@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// backupEvery is how often a backup that takes long says how far it is.
+// backupEvery is the interval between progress messages of a backup.
 const backupEvery = 10 * time.Second
 
 func backupCommand() *cli.Command {
@@ -59,7 +59,7 @@ func backUp(c *cli.Context) error {
 	})
 }
 
-// receiveBackup has a copy come in, and finishes it.
+// receiveBackup receives and completes a copy.
 func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (print.Object, error) {
 	b, err := a.Backup(a.ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func receiveBackup(a *administration, in *tools.Incoming, progress io.Writer) (p
 		print.Named("frames", found.Frames), print.Named("records", found.Records)}, nil
 }
 
-// progressReader calls tell when something was read.
+// A progressReader calls tell before each read.
 type progressReader struct {
 	io.Reader
 	tell func()

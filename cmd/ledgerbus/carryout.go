@@ -13,10 +13,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// rulesOfField begins the name of a field that is a rule of a subscription.
+// rulesOfField is the prefix of the fields that are rules of a subscription.
 const rulesOfField = "Rules."
 
-// refuse returns an error if a change is impossible, before any is made.
+// refuse returns an error if a change is impossible, before any change is made.
 func (p *plan) refuse() error {
 	var names []string
 	for _, c := range p.changes {
@@ -30,7 +30,7 @@ func (p *plan) refuse() error {
 	return nil
 }
 
-// losses says what is deleted and goes with it; "": nothing.
+// losses describes the data that the plan deletes; "" means none.
 func (p *plan) losses(a *administration) string {
 	var gone []*admin.Entity
 	rules := 0
@@ -61,8 +61,8 @@ func (p *plan) losses(a *administration) string {
 	return fmt.Sprintf("at %s this deletes %s", a.Hostname(), strings.Join(parts, " and "))
 }
 
-// carryOut makes the changes. After one that fails the rest is left: applying the file again goes
-// on from there.
+// carryOut makes the changes and stops at the first failure. Applying the file again continues from
+// there.
 func (p *plan) carryOut(a *administration) error {
 	bar := newEntityProgress(len(p.changes), "applying")
 	defer bar.finish()
@@ -89,14 +89,14 @@ func (p *plan) stopped(after int, err error) error {
 	return fmt.Errorf("after %d of %s: %w", after, plural(len(p.changes), "change"), err)
 }
 
-// change carries out one change. An entity that is to forward to one that is made only later comes
-// back, to be updated then.
+// change makes one change. If the entity forwards to an entity that is created later, change
+// returns it for a later update.
 func (p *plan) change(a *administration, c settings.Change) (postponed *admin.Entity, err error) {
 	path := strings.ToLower(c.Entity.Path)
 	switch c.Action {
 	case settings.Delete:
-		// A subscription is gone already when its topic was deleted, and any entity when somebody
-		// else was faster.
+		// The topic of a subscription may have been deleted before, and another client may have
+		// deleted the entity.
 		if err := a.Delete(a.ctx, c.Entity.Kind, c.Entity.Path); err != nil && !admin.IsNotFound(err) {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func (p *plan) change(a *administration, c settings.Change) (postponed *admin.En
 	return rest, nil
 }
 
-// elementsOf are the elements of a document that fields are about. Their names are the same.
+// elementsOf returns the elements of a document for fields. Their names are the same.
 func elementsOf(fields []settings.Field) (present document.Elements) {
 	for _, f := range fields {
 		name, _, _ := strings.Cut(f.Name, ".")
@@ -151,8 +151,8 @@ func onlyRules(fields []settings.Field) bool {
 	return !slices.ContainsFunc(fields, func(f settings.Field) bool { return !strings.HasPrefix(f.Name, rulesOfField) })
 }
 
-// forwardable returns the entity without forwarding to entities that are not there, for now, and
-// with it, for later; later is nil when the two are the same.
+// forwardable returns the entity to create now, without forwarding to entities that do not exist,
+// and the complete entity for later. later is nil if the two are the same.
 func (p *plan) forwardable(e admin.Entity) (now, later *admin.Entity) {
 	whole := e
 	for _, f := range [...]*string{&e.Properties.ForwardTo, &e.Properties.ForwardDeadLetteredMessagesTo} {
@@ -163,8 +163,7 @@ func (p *plan) forwardable(e admin.Entity) (now, later *admin.Entity) {
 	return &e, later
 }
 
-// createWithRules creates an entity and, when it is a subscription with rules of its own, these and
-// no others.
+// createWithRules creates an entity. A subscription with listed rules gets exactly these rules.
 func (a *administration) createWithRules(e *admin.Entity, want *engine.PutEntity) (*admin.Entity, error) {
 	if len(want.Rules) > 0 {
 		e.SetDefaultRule(want.Rules[0])
@@ -184,7 +183,7 @@ func (a *administration) createWithRules(e *admin.Entity, want *engine.PutEntity
 	return made, nil
 }
 
-// changeRules makes the rules of a subscription as they are wanted. Rules that are not wanted go
+// changeRules changes the rules of a subscription to the wanted ones. It deletes unwanted rules
 // last: meanwhile more messages match, not fewer.
 func (a *administration) changeRules(c *settings.Change) error {
 	var gone []string

@@ -25,8 +25,7 @@ const (
 	maxCAFile      = 4 << 20
 )
 
-// connectionFlags say which namespace a command is for, followed by the flags of the command
-// itself.
+// connectionFlags returns the flags that select a namespace, followed by the command's other flags.
 func connectionFlags(more ...cli.Flag) []cli.Flag {
 	return slices.Concat([]cli.Flag{
 		&cli.StringFlag{
@@ -42,15 +41,15 @@ func connectionFlags(more ...cli.Flag) []cli.Flag {
 	}, more)
 }
 
-// namespace is where a command goes.
+// A namespace is the connection string and the TLS configuration for a command.
 type namespace struct {
 	client.ConnectionString
 	trust *tls.Config // nil: the system's roots
 }
 
-// chooseNamespace finds out which namespace is meant: by the flags, else by the environment, else
-// the context in use, else the emulator at localhost. Two answers at one level are refused: a
-// command may be about to delete something.
+// chooseNamespace selects the namespace by the flags, else by the environment, else by the context
+// in use, else the emulator at localhost. Two sources at one level are an error, because the
+// command may delete something.
 func chooseNamespace(c *cli.Context) (namespace, error) {
 	program.TrustRoots()
 	text, name := c.String("connection-string"), c.String("context")
@@ -86,8 +85,8 @@ func chooseNamespace(c *cli.Context) (namespace, error) {
 	return ns, nil
 }
 
-// chooseContext is the context of a name; without one the context in use, or the emulator's when
-// there is none.
+// chooseContext returns the context with a name. Without a name it returns the context in use, or
+// the emulator's connection string if none is in use.
 func chooseContext(name string) (savedContext, error) {
 	development := savedContext{ConnectionString: client.DevelopmentConnectionString}
 	if _, err := contextsFile(); err != nil && name == "" {
@@ -106,7 +105,8 @@ func chooseContext(name string) (savedContext, error) {
 	return known.get(name)
 }
 
-// trust makes a TLS configuration that trusts the authorities of a PEM file beside the system's.
+// trust returns a TLS configuration that trusts the authorities of a PEM file in addition to the
+// system's.
 func trust(file string) (*tls.Config, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -127,16 +127,16 @@ func trust(file string) (*tls.Config, error) {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots}, nil
 }
 
-// session is a connection to a namespace and the entity a command is about.
+// A session is a connection to a namespace and the entity that a command works on.
 type session struct {
 	*client.Client
 	entity string
-	number event.SequenceNumber // of the message, where one was named; else 0
+	number event.SequenceNumber // of the message, if the argument names one; else 0
 	ctx    context.Context      // ends with a signal
 	stop   context.CancelFunc
 }
 
-// connect reads ENTITY and finds the namespace, and connects.
+// connect reads ENTITY, selects the namespace, and connects.
 func connect(c *cli.Context) (*session, error) {
 	ns, err := chooseNamespace(c)
 	if err != nil {
@@ -170,7 +170,7 @@ func connect(c *cli.Context) (*session, error) {
 	return &session{Client: conn, entity: at.Path(), number: at.Number, ctx: ctx, stop: stop}, nil
 }
 
-// close ends the connection. What mattered has been answered by now, so errors are ignored.
+// close ends the connection. Errors are ignored, because all relevant answers have arrived.
 func (s *session) close() {
 	_ = s.Client.Close()
 	s.stop()

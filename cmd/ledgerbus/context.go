@@ -67,7 +67,7 @@ func contextCommand() *cli.Command {
 	}
 }
 
-// contextRow is a context as it is shown.
+// contextRow returns a context as a row.
 func contextRow(known *contexts, name string) print.Object {
 	where := "(not a connection string)"
 	if cs, err := client.ParseConnectionString(known.Named[name].ConnectionString); err == nil {
@@ -153,7 +153,7 @@ func setContext(c *cli.Context) error {
 	return known.write()
 }
 
-// secretConnectionString takes a connection string from where others cannot see it.
+// secretConnectionString reads a connection string from a source that other users cannot see.
 func secretConnectionString(c *cli.Context, name string) (string, error) {
 	file := c.String("connection-string-file")
 	var src []byte

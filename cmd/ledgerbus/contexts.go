@@ -21,26 +21,26 @@ const (
 	maxContextName  = 64
 )
 
-// contexts are named connections, kept in a file that only its owner may read: it holds keys
+// contexts are named connections in a file that only its owner may read, because it contains keys
 // (reliability.md S31).
 type contexts struct {
-	// used when nothing else says where to
+	// the context used unless a flag or the environment names another namespace
 	Current string                  `yaml:"current,omitempty"`
 	Named   map[string]savedContext `yaml:"contexts"`
 
 	file string
 }
 
-// savedContext is one of them. It prints without its key.
+// A savedContext is one of these connections. It prints without its key.
 type savedContext struct {
 	ConnectionString string `yaml:"connection-string"`
 	CAFile           string `yaml:"ca-file,omitempty"`
 }
 
-// Format implements [fmt.Formatter], so that no verb shows the key.
+// Format implements [fmt.Formatter], so that no verb prints the key.
 func (savedContext) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 
-// contextsFile is where contexts are kept.
+// contextsFile returns the name of the file with the contexts.
 func contextsFile() (string, error) {
 	if name := os.Getenv("LEDGERBUS_CONTEXTS"); name != "" {
 		return name, nil
@@ -52,7 +52,7 @@ func contextsFile() (string, error) {
 	return filepath.Join(dir, "ledgerbus", "contexts.yaml"), nil
 }
 
-// readContexts reads the contexts; there are none when there is no file.
+// readContexts reads the contexts. Without a file there are none.
 func readContexts() (*contexts, error) {
 	name, err := contextsFile()
 	if err != nil {
@@ -69,7 +69,7 @@ func readContexts() (*contexts, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(src))
 	dec.KnownFields(true)
 	if err := dec.Decode(known); err != nil && !errors.Is(err, io.EOF) {
-		// The decoder's own words may quote a key.
+		// the decoder's error may quote a key
 		return nil, usageError{fmt.Errorf("contexts: %s is not a file written by ledgerbus context set", name)}
 	}
 	if known.Named == nil {
@@ -78,7 +78,7 @@ func readContexts() (*contexts, error) {
 	return known, nil
 }
 
-// get is the context of a name.
+// get returns the context with a name.
 func (cs *contexts) get(name string) (savedContext, error) {
 	saved, ok := cs.Named[name]
 	if !ok {
@@ -96,7 +96,7 @@ func (cs *contexts) choice() string {
 
 func (cs *contexts) names() []string { return slices.Sorted(maps.Keys(cs.Named)) }
 
-// write replaces the file as a whole: a crash leaves the old one or the new one.
+// write replaces the whole file, so that a crash leaves either the old or the new one.
 func (cs *contexts) write() error {
 	src, err := yaml.Marshal(cs)
 	if err != nil {
@@ -118,8 +118,8 @@ func checkContextName(name string) error {
 	return nil
 }
 
-// readPrivate reads a file with keys in it and refuses one that others may read (reliability.md
-// S31).
+// readPrivate reads a file that contains keys. It refuses a file that other users may read
+// (reliability.md S31).
 func readPrivate(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

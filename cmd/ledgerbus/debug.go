@@ -20,7 +20,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// maxCommand is how long a command of the debugger may be, bytes.
+// maxCommand is the maximum length of a debugger command in bytes.
 const maxCommand = 64 << 10
 
 func debugCommand() *cli.Command {
@@ -92,7 +92,7 @@ func commandsIn(text string) (list []string) {
 	return append(list, text[from:])
 }
 
-// debugAll carries out commands one after the other, up to the first that fails.
+// debugAll runs commands in order, up to the first that fails.
 func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string) bool)) error {
 	for command := range commands {
 		if err := d.Do(ctx, command); errors.Is(err, ledger.ErrQuit) {
@@ -104,9 +104,9 @@ func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string
 	return nil
 }
 
-// debugFrom reads commands, line by line. For a person a command that makes no sense is only
-// reported, and an empty line repeats the one before; a script ends at the first command that
-// fails.
+// debugFrom reads and runs commands, line by line. For a person it reports an invalid command and
+// continues, and an empty line repeats the previous command. A script ends at the first command
+// that fails.
 func debugFrom(ctx context.Context, d *ledger.Debugger, in io.Reader, out io.Writer, person bool) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxCommand)

@@ -19,14 +19,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// syncTime is how long each way of syncing is measured, and clockApart how far a broker's clock may
-// be from ours: a broker tells its own in whole seconds.
+// syncTime is the duration of each sync measurement. clockApart is the tolerated difference between
+// the clocks of the broker and of this machine; a broker reports its clock in whole seconds.
 const (
 	syncTime   = 400 * time.Millisecond
 	clockApart = 5 * time.Second
 )
 
-// errUnwell says that a check found something with which a broker does not work.
+// errUnwell reports that a check found a condition in which a broker does not work.
 var errUnwell = errors.New("at least one check is bad; see the lines above")
 
 var findingColumns = []string{"Check", "Verdict", "Finding", "Remedy"}
@@ -54,7 +54,7 @@ func doctorCommand() *cli.Command {
 	}
 }
 
-// consultation prints findings and counts them.
+// A consultation prints and counts findings.
 type consultation struct {
 	*answerPrinter
 	good, warnings, bad int
@@ -77,8 +77,7 @@ func (d *consultation) found(f doctor.Finding) error {
 		print.Named("Finding", print.Text([]byte(f.Text))), print.Named("Remedy", f.Remedy)}})
 }
 
-// end prints how many checks there were and what they found. It returns errUnwell when something is
-// bad.
+// end prints the number of checks and of findings. It returns errUnwell if a finding is bad.
 func (d *consultation) end() error {
 	if err := d.tell(ledger.Line{Part: ledger.Answer, Text: fmt.Sprintf("%s, %s, %d bad", plural(d.good+d.warnings+d.bad, "check"), plural(d.warnings, "warning"), d.bad),
 		Fields: print.Object{print.Named("Good", uint64(d.good)), print.Named("Warnings", uint64(d.warnings)), print.Named("Bad", uint64(d.bad))}}); err != nil {
@@ -119,7 +118,7 @@ func examine(c *cli.Context) error {
 	return d.end()
 }
 
-// settings checks whether serve would accept the settings there are.
+// settings checks whether serve would accept the settings.
 func (d *consultation) settings(c *cli.Context) error {
 	s, err := settings.Load(settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{"data": {c.String("data")}}})
 	if err != nil {
@@ -136,7 +135,7 @@ func (d *consultation) settings(c *cli.Context) error {
 	return d.found(f)
 }
 
-// broker examines a running broker.
+// broker checks a running broker.
 func (d *consultation) broker(a *administration) error {
 	asked := time.Now()
 	h, err := a.Health(a.ctx, healthPath)
@@ -146,7 +145,7 @@ func (d *consultation) broker(a *administration) error {
 	took := time.Since(asked)
 	f := doctor.Finding{Check: "health", Verdict: doctor.Good, Text: fmt.Sprintf("accepts messages; answered in %v", took.Round(10*time.Microsecond))}
 	var says struct{ Conditions []json.RawMessage }
-	switch _ = json.Unmarshal([]byte(h.Text), &says); { // what is no JSON has no conditions
+	switch _ = json.Unmarshal([]byte(h.Text), &says); { // a text that is not JSON has no conditions
 	case !h.Well:
 		f.Verdict, f.Text, f.Remedy = doctor.Bad, "accepts no messages: "+output.OneLine(h.Text), "ledgerbus partition list; docs/guide/operating.md"
 	case len(says.Conditions) > 0:
@@ -172,7 +171,7 @@ func (d *consultation) brokerClock(theirs, ours time.Time) error {
 	return d.found(f)
 }
 
-// partitions says how the parts of the log are.
+// partitions checks the partitions of the log.
 func (d *consultation) partitions(a *administration) error {
 	all, err := a.Partitions(a.ctx)
 	if err != nil {

@@ -93,15 +93,15 @@ func exportEntities(c *cli.Context) error {
 	})
 }
 
-// snapshot is all entities there are, read one after another: changes that others make meanwhile
-// may be in it or not.
+// A snapshot contains all entities. They are read one after another, so concurrent changes may be
+// missing.
 type snapshot struct {
 	put    []engine.PutEntity
 	byPath map[string]*admin.Entity // by lower-case path
 }
 
-// snapshot reads all entities, and the rules of those subscriptions for which rulesOf is true of
-// the lower-case path.
+// snapshot reads all entities, and the rules of the subscriptions whose lower-case path satisfies
+// rulesOf.
 func (a *administration) snapshot(rulesOf func(string) bool) (*snapshot, error) {
 	s := &snapshot{byPath: map[string]*admin.Entity{}}
 	for _, kind := range []event.EntityKind{event.Queue, event.Topic, event.Subscription} {
@@ -157,7 +157,7 @@ func applyEntities(c *cli.Context) error {
 	})
 }
 
-// apply carries a plan out, as far as the flags want that and what would be lost is confirmed.
+// apply makes the planned changes, subject to the flags and to a confirmation of losses.
 func (p *plan) apply(c *cli.Context, a *administration) error {
 	switch {
 	case len(p.changes) == 0:
@@ -182,13 +182,13 @@ func (p *plan) apply(c *cli.Context, a *administration) error {
 	return err
 }
 
-// writePrivate replaces a file as a whole with one that only its owner can read.
+// writePrivate replaces a whole file with one that only its owner can read.
 func writePrivate(name string, src []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".ledgerbus-*") // with mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // gone by then, unless something fails
+	defer os.Remove(f.Name()) // has been renamed by then unless an error occurred
 	_, err = f.Write(src)
 	if err == nil {
 		err = f.Sync()
@@ -202,15 +202,15 @@ func writePrivate(name string, src []byte) error {
 	return os.Rename(f.Name(), name)
 }
 
-// plan is what has to be done.
+// A plan is a list of changes.
 type plan struct {
 	there   *snapshot
 	changes []settings.Change
 }
 
-// plan compares what is wanted with what there is.
+// plan compares the wanted entities with the existing ones.
 func (a *administration) plan(want []engine.PutEntity, prune bool) (*plan, error) {
-	fixed := map[string]bool{} // subscriptions whose rules are given
+	fixed := map[string]bool{} // subscriptions with listed rules
 	for i := range want {
 		fixed[strings.ToLower(want[i].Path)] = want[i].OnlyRules
 	}
@@ -229,19 +229,19 @@ func (a *administration) plan(want []engine.PutEntity, prune bool) (*plan, error
 }
 
 const (
-	premiumMessageKilobytes = 1024 // the least that can be allowed in the premium tier
-	// a partitioned entity has this many times the size that was asked for
+	premiumMessageKilobytes = 1024 // the minimum in the premium tier
+	// the size of a partitioned entity is this multiple of the requested size
 	partitionedFactor = 16
 )
 
-// adapt changes two kinds of values that a namespace stores in its own way (management-api.md 3.2):
-// otherwise a file would differ from the namespace for ever.
+// adapt changes two kinds of values that a namespace stores differently (management-api.md 3.2).
+// Otherwise a file would always differ from the namespace.
 func (a *administration) adapt(want []engine.PutEntity, there *snapshot) error {
 	ns, err := a.Namespace(a.ctx)
 	if refused := (*admin.Error)(nil); errors.As(err, &refused) && refused.Status == 0 {
 		return err
 	}
-	// an emulator need not describe itself
+	// an emulator may have no description
 	premium := err == nil && strings.EqualFold(ns.Tier, "Premium")
 	for i := range want {
 		p := &want[i].Properties

@@ -34,7 +34,7 @@ const (
 	exitFormat     = 7
 )
 
-// usageError is a command line that makes no sense.
+// A usageError is an invalid command line.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -43,7 +43,7 @@ func usage(c *cli.Context, err error, _ bool) error {
 	return usageError{fmt.Errorf("%w; see %s --help", err, c.Command.HelpName)}
 }
 
-// answerUsage makes every command answer a wrong flag in the same way.
+// answerUsage makes every command report a wrong flag in the same way.
 func answerUsage(commands []*cli.Command) []*cli.Command {
 	for _, c := range commands {
 		c.OnUsageError = usage
@@ -52,7 +52,7 @@ func answerUsage(commands []*cli.Command) []*cli.Command {
 	return commands
 }
 
-// exitCode maps an error to the exit code, for every command in this one place.
+// exitCode returns the exit code for an error of any command.
 func exitCode(err error) int {
 	switch {
 	case err == nil:
@@ -68,7 +68,7 @@ func exitCode(err error) int {
 	case is[*log.CorruptError](err), errors.Is(err, log.ErrChecksum), errors.Is(err, errDamaged):
 		return exitCorruption
 	case errors.Is(err, errInternal), errors.Is(err, host.ErrInternal), errors.Is(err, log.ErrInternal):
-		// also where it ended a log
+		// also if the bug ended a log
 		return exitInternal
 	case errors.Is(err, log.ErrPoisoned), errors.Is(err, log.ErrNoRoom), errors.Is(err, engine.ErrUnknown), is[*fs.PathError](err), is[*os.LinkError](err), is[*os.SyscallError](err):
 		return exitIO
@@ -77,9 +77,10 @@ func exitCode(err error) int {
 }
 
 var (
-	// errDamaged: a command found damage and has reported each place.
+	// errDamaged reports that a command found damage and has printed each place.
 	errDamaged = errors.New("the log is damaged")
-	// errInternal: a part of the broker stopped for a reason that no fault of the machine explains.
+	// errInternal reports that a part of the broker stopped, and that no fault of the machine
+	// explains it.
 	errInternal = errors.New("internal fault")
 )
 
@@ -88,7 +89,7 @@ func is[E error](err error) bool {
 	return errors.As(err, &e)
 }
 
-// report prints an error: one line, or each problem on its own.
+// report prints an error: one line, or a line for each problem.
 func report(w io.Writer, err error) {
 	if err == nil {
 		return

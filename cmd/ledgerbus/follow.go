@@ -20,15 +20,16 @@ import (
 )
 
 const (
-	// followEvery is how often a broker is asked: it says once a second how far its log is durable.
+	// followEvery is the interval between requests. A broker reports once a second how far its log
+	// is durable.
 	followEvery = time.Second
-	// mostRest is the longest rest before a broker that does not answer is asked again.
+	// mostRest is the longest pause before a broker that does not answer is asked again.
 	mostRest = 30 * time.Second
 )
 
-// followEvents prints what happens in a broker, until it is told to stop. Each look goes on where
-// the one before ended, in each log, so that no event is printed twice and none is left out. Only
-// the events of one look are sorted by their times.
+// followEvents prints the events of a broker until a signal arrives. Each request continues in each
+// log where the previous one ended, so that no event is missing or printed twice. Only the events
+// of one request are sorted by time.
 func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.Until != nil {
 		return usageError{errors.New("--follow and --until exclude each other")}
@@ -48,23 +49,23 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	})
 }
 
-// followed is how far events have been printed.
+// A followed is the position up to which events have been printed.
 type followed struct {
 	*answerPrinter
 	q     *ledger.Question
-	notes []string // of the look before: those that still hold are not printed again
-	// told is how far each partition has been told by looks that broke off, which the next one
-	// begins again; nil: none has.
+	notes []string // of the previous request; notes that still apply are not printed again
+	// told is the position that interrupted requests reached in each partition, which the next
+	// request repeats; nil: none was interrupted
 	told map[uint16]told
 }
 
-// told is the last frame of a log of which rows were told, and how many.
+// A told is the last frame of a log whose rows were printed, and the number of these rows.
 type told struct {
 	lsn  event.LSN
 	rows int
 }
 
-// look puts the question once more and prints what is new. The next look begins where this one
+// look repeats the question and prints the new events. The next request starts where this one
 // ended.
 func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 	var notes []string
@@ -98,8 +99,8 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 	return err
 }
 
-// before reports whether a row was told by a look that broke off. passed is how far this look has
-// come.
+// before reports whether an interrupted request has printed a row. passed is the position of the
+// current request.
 func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	at, err := address.Parse(gjson.GetBytes(l.Fields, "Place").Str)
 	if err != nil || !at.Place {
@@ -120,16 +121,16 @@ func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
 	return false, nil
 }
 
-// repeated says how often something is done.
+// A repeated runs a function at an interval.
 type repeated struct {
-	every time.Duration // rounds begin at most once in it
+	every time.Duration // minimum time between the starts of rounds
 	once  bool
-	what  string // in front of what is said about a broker that does not answer
+	what  string // prefix of the messages about a broker that does not answer
 	notes interface{ Write([]byte) (int, error) }
 }
 
-// run calls round until a signal comes. A broker that does not answer is asked again, more and more
-// seldom.
+// run calls round until a signal arrives. If a broker does not answer, run increases the pause
+// between the calls.
 func (r *repeated) run(ctx context.Context, round func() error) error {
 	patience := r.every
 	for {
@@ -138,7 +139,7 @@ func (r *repeated) run(ctx context.Context, round func() error) error {
 		rest := r.every - time.Since(began)
 		switch e := (*admin.Error)(nil); {
 		case ctx.Err() != nil:
-			return nil // what has come is there
+			return nil // received events have been printed
 		case r.once:
 			return err
 		case err == nil:

@@ -20,11 +20,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// maxHealthAnswer is how much of an answer is read, bytes; the broker's own has fewer than a
-// hundred.
+// maxHealthAnswer is the number of bytes of an answer that are read. The broker's answer has fewer
+// than a hundred.
 const maxHealthAnswer = 4 << 10
 
-// The questions that a broker answers without a token.
+// Paths that a broker answers without a token.
 const (
 	healthPath = "/health"
 	livePath   = "/livez"
@@ -89,8 +89,8 @@ func checkHealth(c *cli.Context) error {
 	return err
 }
 
-// asksLocal reports whether health is about a broker on this machine, found by its address or its
-// settings, rather than about the namespace that other commands go to.
+// asksLocal reports whether health is about a broker on this machine, found by its address or
+// settings, and not about the namespace of other commands.
 func asksLocal(c *cli.Context) (bool, error) {
 	here := cmp.Or(c.String("address"), c.String("config")) != ""
 	there := cmp.Or(c.String("connection-string"), c.String("context")) != ""
@@ -105,7 +105,7 @@ func asksLocal(c *cli.Context) (bool, error) {
 		return true, nil
 	}
 	if _, err := contextsFile(); err != nil {
-		return true, nil // there are no contexts, as for a service without a home folder
+		return true, nil // no contexts, as in a service without a home folder
 	}
 	known, err := readContexts()
 	return err == nil && known.Current == "", err
@@ -129,14 +129,14 @@ func askNamespace(ctx context.Context, c *cli.Context, path string) (answer stri
 	return h.Text, err
 }
 
-// isNot is the error of a broker whose answer is no.
+// isNot returns the error for a broker that answers no.
 func isNot(address, path string, status int) error {
 	state := map[string]string{healthPath: "healthy", livePath: "live", readyPath: "ready"}[path]
 	return &client.Error{Op: "health", Text: fmt.Sprintf("%s is not %s: it answered with status %d", address, state, status)}
 }
 
-// askLocal asks the broker at an address of this machine. A broker whose answer is no is an error
-// besides its answer.
+// askLocal asks the broker at an address of this machine. If the broker answers no, askLocal
+// returns both the answer and an error.
 func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, err error) {
 	from := settings.Sources{File: configFile(c), Env: os.LookupEnv}
 	if given := c.String("address"); given != "" {
@@ -154,7 +154,8 @@ func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, 
 	if err != nil {
 		return "", usageError{err}
 	}
-	// no proxy: the broker is here; no check of its certificate: nothing secret is sent
+	// the broker is here: Uses no proxy, because the broker is local, and no certificate check,
+	// because no secret is sent.
 	transport := &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}

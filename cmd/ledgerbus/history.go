@@ -92,7 +92,7 @@ func deleteHistoryPolicy(c *cli.Context) error {
 	})
 }
 
-// onPattern changes the policy of the pattern that a command is about, and prints what holds then.
+// onPattern changes the policy of the pattern argument and prints the resulting policies.
 func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.HistoryPolicies, error)) error {
 	if c.Args().Len() != 1 || c.Args().First() == "" {
 		return usageError{fmt.Errorf("missing PATTERN; usage: %s PATTERN, such as 'orders/*'", c.Command.HelpName)}
@@ -106,8 +106,8 @@ func onPattern(c *cli.Context, do func(a *administration, pattern string) (wire.
 	})
 }
 
-// printPolicies prints those of patterns, the most specific one first, and then that of the
-// namespace, which has no pattern.
+// printPolicies prints the policies of patterns, the most specific first, and then the policy of
+// the namespace, which has no pattern.
 func printPolicies(c *cli.Context, all wire.HistoryPolicies) error {
 	return output.Rows(output.Of(c), append(all.Policies, all.Namespace.HistoryPolicy), func(p wire.HistoryPolicy) print.Object {
 		share, beforeSends := "", ""

@@ -35,8 +35,8 @@ func initCommand() *cli.Command {
 	}
 }
 
-// writeInitial makes the file, whole and for its owner alone, whatever the umask is (reliability.md
-// S3, S32).
+// writeInitial writes the complete file with access for its owner only, whatever the umask is
+// (reliability.md S3, S32).
 func writeInitial(file string) error {
 	text, err := settings.Initial()
 	if err != nil {

@@ -15,19 +15,20 @@ import (
 )
 
 const (
-	// maxLine bounds a line that is a body, bytes: the largest message any tier takes.
+	// maxLine is the maximum length in bytes of a line that is a body: the largest message of any
+	// tier.
 	maxLine = 100 << 20
-	// maxMessageLine bounds a line that is a message in JSON, in which bytes take up to a third
-	// more.
+	// maxMessageLine is the maximum length of a line that is a message in JSON, in which bytes take
+	// up to a third more.
 	maxMessageLine = 2 * maxLine
 )
 
-// lines reads a file line by line. Its errors name the line.
+// A lines reads a file line by line. Its errors name the line.
 type lines struct {
 	name   string
 	in     *bufio.Scanner
-	most   int // bytes of a line
-	number int // of the line that was read last
+	most   int // maximum bytes of a line
+	number int // of the last line read
 }
 
 func newLines(name string, in io.Reader, most int) *lines {
@@ -36,7 +37,7 @@ func newLines(name string, in io.Reader, most int) *lines {
 	return l
 }
 
-// next returns the next line, which is valid until the one after it is read, or [io.EOF].
+// next returns the next line, which is valid until the following call, or [io.EOF].
 func (l *lines) next() ([]byte, error) {
 	l.number++
 	if l.in.Scan() {
@@ -52,13 +53,13 @@ func (l *lines) next() ([]byte, error) {
 	return nil, l.wrong(err)
 }
 
-// wrong is an error about the line that was read last.
+// wrong returns an error about the last line read.
 func (l *lines) wrong(err error) error {
 	return usageError{fmt.Errorf("%s, line %d: %w", l.name, l.number, err)}
 }
 
-// body returns the next line as the body of a message. A line that is a message itself, as receive
-// and peek print it, is refused: it would become the body of another one.
+// body returns the next line as the body of a message. It refuses a line that is itself a printed
+// message, as receive and peek print it: that message would become the body of another one.
 func (l *lines) body() ([]byte, error) {
 	line, err := l.next()
 	if err != nil {
@@ -67,11 +68,11 @@ func (l *lines) body() ([]byte, error) {
 	if printedMessage(line) {
 		return nil, l.wrong(errors.New("this line is a message as printed by peek and receive: use --message - to send that message, or --body to send the text as it is"))
 	}
-	// its own copy: it is in flight while the next line is read
+	// it is in: a copy, because it is in flight while the next line is read
 	return append([]byte{}, line...), nil
 }
 
-// printedMessage reports whether a text is a message that peek or receive printed.
+// printedMessage reports whether a text is a message printed by peek or receive.
 func printedMessage(line []byte) bool {
 	if len(line) == 0 || line[0] != '{' || !gjson.ValidBytes(line) {
 		return false
@@ -84,7 +85,7 @@ func printedMessage(line []byte) bool {
 	return true
 }
 
-// message returns the next message in JSON. Lines without anything are passed over.
+// message returns the next message in JSON and skips empty lines.
 func (l *lines) message() (*amqp.Message, error) {
 	line, err := l.next()
 	for err == nil && len(line) == 0 {
@@ -100,7 +101,7 @@ func (l *lines) message() (*amqp.Message, error) {
 	return m, nil
 }
 
-// shaping are the flags that say what messages are like.
+// shaping are the flags that describe messages.
 var shaping = []string{"body", "body-file", "count", "property", "message-id", "session-id", "subject", "content-type", "correlation-id", "time-to-live", "schedule-at", "schedule-in"}
 
 // messageLines reads the messages of --message.
@@ -118,6 +119,6 @@ func messageLines(c *cli.Context) (next func() (*amqp.Message, error), done func
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--message: %w", err)}
 	}
-	// it was only read
+	// only reads
 	return newLines(name, f, maxMessageLine).message, func() { _ = f.Close() }, nil
 }

@@ -80,7 +80,7 @@ func liveFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "live", Usage: "read as if a broker were running, so that one can start meanwhile"}
 }
 
-// beside is how a command reads a directory that a broker may be using.
+// beside returns the options for reading a directory that a broker may be using.
 func beside(c *cli.Context) tools.Beside {
 	return tools.Beside{Live: c.Bool("live"), Notes: c.App.ErrWriter}
 }
@@ -106,7 +106,8 @@ func dumpLog(c *cli.Context) error {
 	return known(err)
 }
 
-// firstFrame is where --from has a dump begin, and in which partition; -1: in all of them.
+// firstFrame returns the frame at which --from starts a dump, and its partition; -1: all
+// partitions.
 func firstFrame(c *cli.Context) (partition int, from event.LSN, err error) {
 	partition = c.Int("partition")
 	text := c.String("from")
@@ -144,7 +145,7 @@ func verifyLog(c *cli.Context) error {
 	return nil
 }
 
-// directory is the one argument of the commands on a data directory.
+// directory returns the argument DIR of the commands on a data directory.
 func directory(c *cli.Context) (string, error) {
 	if c.Args().Len() != 1 {
 		return "", usageError{fmt.Errorf("missing DIR; usage: %s DIR", c.Command.HelpName)}

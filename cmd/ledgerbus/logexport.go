@@ -63,7 +63,7 @@ func exportLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close() }() // it was only read
+	defer func() { _ = s.Close() }() // only reads
 	var bar progress
 	if theAudience().err {
 		bar = newBar(c.App.ErrWriter, 0, "exporting", "events")

@@ -48,8 +48,8 @@ func statCommand() *cli.Command {
 	}
 }
 
-// takeCensus counts what is in the directory of a command, and prints what could be counted even
-// where a partition is damaged.
+// takeCensus counts the contents of the directory argument. It prints the available counts even if
+// a partition is damaged.
 func takeCensus(c *cli.Context, show func(*output.Printer, tools.Census) error) error {
 	dir, err := directory(c)
 	if err != nil {
@@ -84,7 +84,7 @@ func printFiles(out *output.Printer, census tools.Census) error {
 	return output.Rows(out, census.Files, fileRow, "file", "kind", "first", "end", "stored", "raw", "events", "from", "to", "keptBytes", "live", "liveBytes")
 }
 
-// sum is a line of log stat: what one thing has. What it does not say of it is unknown.
+// sum returns a line of log stat about one subject. Columns without a value are unknown.
 func sum(of, name string, says ...print.Field) print.Object {
 	r := print.Object{print.Named("of", of), print.Named("name", name)}
 	for _, column := range []string{"files", "sealed", "stored", "raw", "events", "bytes", "bodies", "bodyBytes", "erasedBytes", "live", "liveBytes", "from", "to"} {
@@ -148,7 +148,7 @@ func printSums(out *output.Printer, census tools.Census) error {
 		return output.Rows(out, slices.Concat(partitions, entities, kinds), asItIs)
 	}
 	for i, t := range []struct {
-		of      string // what the rows are about: the name of their first column
+		of      string // subject of the rows: the name of their first column
 		rows    []print.Object
 		columns []string
 	}{

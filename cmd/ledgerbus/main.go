@@ -1,5 +1,5 @@
-// Command ledgerbus is a durable message broker that Azure Service Bus SDKs connect to, and the
-// tools around it.
+// Command ledgerbus runs a durable message broker that Azure Service Bus SDKs connect to, and the
+// tools for it.
 package main
 
 import (
@@ -55,7 +55,8 @@ func app() *cli.App {
 	}
 }
 
-// commandOrHelp is what happens without a command that exists.
+// commandOrHelp prints the help if the command line names no command, and refuses an unknown
+// command.
 func commandOrHelp(c *cli.Context) error {
 	if name := c.Args().First(); name != "" && name != "help" {
 		return usageError{fmt.Errorf("unknown command %q; see ledgerbus --help", name)}

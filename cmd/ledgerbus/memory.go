@@ -14,15 +14,15 @@ import (
 	"strings"
 )
 
-// memoryPercent is how much of the memory there is the broker uses before the garbage collector
-// works harder to use no more: the rest is for what the collector does not see, and for the page
+// memoryPercent is the share of the available memory that the broker uses before the garbage
+// collector works harder. The rest is for memory that the collector does not see, and for the page
 // cache.
 const memoryPercent = 90
 
-// boundMemory gives the runtime a soft limit (reliability.md F22): that of the settings, that of
-// GOMEMLIMIT in the environment, or memoryPercent of the memory there is. It returns the limit, 0
-// for none, which the broker's account of memory follows, and a function that logs the limit, and
-// how far garbage may grow below it, for when a broker runs under it.
+// boundMemory sets the runtime's soft memory limit (reliability.md F22): the limit of the settings,
+// GOMEMLIMIT in the environment, or memoryPercent of the available memory. It returns the limit,
+// which the broker's memory account follows; 0 means none. tell logs the limit and the allowed
+// garbage growth, once a broker runs under it.
 func boundMemory(setting int64) (bytes int64, tell func()) {
 	said := func(limit int64, of string, more ...any) (int64, func()) {
 		return limit, func() {
@@ -61,8 +61,9 @@ func boundMemory(setting int64) (bytes int64, tell func()) {
 	return said(bytes, of, "percent", memoryPercent)
 }
 
-// garbageGrowth is by how much of what is in use garbage may grow before it is collected, in
-// percent: GOGC, or 100. Negative: it is off, and garbage is collected at the memory limit alone.
+// garbageGrowth returns GOGC: how far garbage may grow before it is collected, in percent of the
+// live heap. The default is 100. A negative value means off: garbage is collected only at the
+// memory limit.
 func garbageGrowth() int64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
@@ -76,8 +77,8 @@ func growthText(percent int64) string {
 	return strconv.FormatInt(percent, 10)
 }
 
-// groupMemory is the memory limit in bytes of the process's control group, of version 1 or 2, or of
-// a group above it if that is lower; 0: there is none.
+// groupMemory returns the memory limit of the process's control group in bytes, version 1 or 2, or
+// the lower limit of a group above it; 0 means none.
 func groupMemory(root fs.FS) (limit uint64) {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {
@@ -98,8 +99,8 @@ func groupMemory(root fs.FS) (limit uint64) {
 		default:
 			continue
 		}
-		// Inside a container the path may be that of the host, which is not there: the mount is the
-		// container's group then.
+		// Inside a container the path may be the host's, which does not exist there. The mount is
+		// then the container's group.
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
 			limit = lower(limit, numberIn(root, path.Join(mount, group, file)))
 			if group == "/" {
@@ -110,7 +111,7 @@ func groupMemory(root fs.FS) (limit uint64) {
 	return limit
 }
 
-// lower is the lower one of two limits, of which 0 is none.
+// lower returns the lower of two limits; 0 means no limit.
 func lower(a, b uint64) uint64 {
 	if a == 0 || b == 0 {
 		return cmp.Or(a, b)
@@ -118,10 +119,10 @@ func lower(a, b uint64) uint64 {
 	return min(a, b)
 }
 
-// noLimit is the number from which on a limit of version 1 means that there is none.
+// noLimit is the smallest value of a version 1 limit that means that there is none.
 const noLimit = 1 << 60
 
-// numberIn is the number in a file; 0: there is no file, or what it says is no limit.
+// numberIn returns the number in a file; 0: there is no file or no limit.
 func numberIn(root fs.FS, name string) uint64 {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {

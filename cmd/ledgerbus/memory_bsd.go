@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineMemory is how much memory the machine has, bytes; 0: it does not say.
+// machineMemory returns the memory of the machine in bytes; 0 means unknown.
 func machineMemory() uint64 {
 	name := "hw.memsize"
 	if runtime.GOOS == "freebsd" {

@@ -2,7 +2,7 @@ package main
 
 import "golang.org/x/sys/unix"
 
-// machineMemory is how much memory the machine has, bytes.
+// machineMemory returns the memory of the machine in bytes.
 func machineMemory() uint64 {
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) != nil {

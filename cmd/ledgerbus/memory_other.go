@@ -2,5 +2,5 @@
 
 package main
 
-// machineMemory is how much memory the machine has; 0: it cannot be told.
+// machineMemory returns 0: the memory of the machine is unknown.
 func machineMemory() uint64 { return 0 }

@@ -30,7 +30,7 @@ func messageCommand() *cli.Command {
 	}
 }
 
-// oneMessage is the message that arguments name: by its address, as in orders#17, or by entity and
+// oneMessage returns the message in the arguments: an address such as orders#17, or an entity and a
 // number.
 func oneMessage(args cli.Args) (entity string, number int64, err error) {
 	switch args.Len() {

@@ -76,7 +76,7 @@ func mirrorLog(c *cli.Context) (err error) {
 	})
 }
 
-// brokerLog is the log of a broker.
+// brokerLog returns the log of a broker as a source.
 func brokerLog(a *administration, bodies bool) mirror.Source {
 	return func(ctx context.Context, partition int, from uint64, head func(mirror.Head) error, entry func([]byte) error) (tail mirror.Tail, err error) {
 		q := ledger.Question{Verb: "log", Partition: log.PartitionID(partition), From: event.LSN(from), Bodies: bodies}
@@ -86,8 +86,8 @@ func brokerLog(a *administration, bodies bool) mirror.Source {
 	}
 }
 
-// mirrorDirectory takes what is in a data directory, which a broker may be using, as far as it is
-// durable: a start may cut off what is behind that.
+// mirrorDirectory mirrors the durable part of a data directory, which a broker may be using. A
+// start may cut off anything after that part.
 func mirrorDirectory(ctx context.Context, dir string, bodies bool, m *mirror.Mirror) (err error) {
 	s, err := log.Open(ctx, dir, log.Options{Shared: true})
 	if err != nil {
@@ -108,7 +108,7 @@ func mirrorDirectory(ctx context.Context, dir string, bodies bool, m *mirror.Mir
 	})
 }
 
-// logReader takes the lines of a log apart.
+// A logReader parses the lines of a log.
 type logReader struct {
 	head  func(mirror.Head) error
 	entry func([]byte) error

@@ -67,7 +67,7 @@ func listPartitions(c *cli.Context) error {
 	})
 }
 
-// printNext says what can be done about partitions that do not serve and do not start either.
+// printNext prints the next step for partitions that are damaged or out of service.
 func printNext(w io.Writer, all []wire.Partition) error {
 	for _, p := range all {
 		if p.State == "serving" && p.Cause != "" {
@@ -96,8 +96,7 @@ func fencePartition(c *cli.Context) error {
 	})
 }
 
-// onPartition does something to the partition that a command is about, and prints how it is then:
-// in a sentence, or all there is.
+// onPartition changes the partition argument and prints its state, as a sentence or as a row.
 func onPartition(c *cli.Context, do func(a *administration, id int) (string, wire.Partition, error)) error {
 	id, err := strconv.ParseUint(c.Args().First(), 10, 16)
 	if err != nil || c.Args().Len() != 1 {
@@ -112,7 +111,7 @@ func onPartition(c *cli.Context, do func(a *administration, id int) (string, wir
 	})
 }
 
-// partitionRow shows a partition.
+// partitionRow returns a partition as a row.
 func partitionRow(p wire.Partition) print.Object {
 	at := func(name string, t *time.Time) print.Field {
 		if t == nil {

@@ -64,7 +64,7 @@ func whenCommand() *cli.Command {
 	}
 }
 
-// spanFlags say which events a command is about, but for the entity.
+// spanFlags returns the flags that select events, except by entity.
 func spanFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "since", Usage: "only events from this instant on; a duration means that long ago", DefaultText: "the beginning of history"},
@@ -75,12 +75,12 @@ func spanFlags() []cli.Flag {
 	}
 }
 
-// selectionFlags are those of commands that have a directory for their argument.
+// selectionFlags returns the flags that select events for commands with a directory as argument.
 func selectionFlags() []cli.Flag {
 	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only events of this entity, of a sub-queue such as orders/$dlq, or of a message such as orders#88114"}}, spanFlags()...)
 }
 
-// selected is which events selectionFlags name; nil: all.
+// selected returns the selection of selectionFlags; nil: all events.
 func selected(c *cli.Context) (*ledger.Range, error) {
 	q, err := parse(c, "events", saidByFlags(c))
 	if err != nil {
@@ -95,7 +95,7 @@ func selected(c *cli.Context) (*ledger.Range, error) {
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--entity: %w", err)}
 		}
-		// a message, wherever it lies
+		// a message, in any of its sub-queues
 		if r.Entity, r.Number = of.String(), of.Number; of.Number != 0 {
 			r.Entity = of.Entity
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// peekPage is how many messages are asked for at a time; the broker may send fewer.
+// peekPage is the number of messages per request; the broker may send fewer.
 const peekPage = 100
 
 func peekCommand() *cli.Command {
@@ -98,8 +98,7 @@ func peek(c *cli.Context) error {
 	return nil
 }
 
-// printMessage prints one message: a line of what matters, its properties and its body; or one JSON
-// object.
+// printMessage prints one message: a summary line, its properties and its body, or one JSON object.
 func printMessage(out *output.Printer, m client.Message) error {
 	if out.Format == output.JSON {
 		return out.Value(m)

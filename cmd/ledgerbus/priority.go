@@ -6,8 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// priorityFlag is accepted, since scripts may have it, and does nothing: nice does it for any
-// command.
+// priorityFlag returns a flag that has no effect. It is accepted because scripts may use it; nice
+// replaces it for every command.
 func priorityFlag() cli.Flag {
 	return &cli.StringFlag{Name: "priority", Hidden: true, Action: func(c *cli.Context, is string) error {
 		if is != "low" && is != "normal" {

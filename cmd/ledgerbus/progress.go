@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/program"
 )
 
-// progress shows how far long work has come, on standard error, and only to a person: not when it
-// is not a terminal, and not between messages that are printed to one.
+// A progress shows the progress of long work on standard error, if that is a terminal and no
+// messages are printed to a terminal.
 type progress struct{ bar *progressbar.ProgressBar }
 
 const (
@@ -20,23 +20,22 @@ const (
 	longWorkEntities = 50
 )
 
-// audience is who sees what a command writes: whether a person reads its standard output and its
-// standard error.
+// An audience tells whether standard output and standard error are terminals.
 type audience struct{ out, err bool }
 
 func theAudience() audience {
 	return audience{out: term.IsTerminal(int(os.Stdout.Fd())), err: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
-// seesEntities reports whether work on that many entities has a progress bar.
+// seesEntities reports whether work on total entities has a progress bar.
 func (a audience) seesEntities(total int) bool { return a.err && total >= longWorkEntities }
 
-// sees reports whether work on that many messages has a progress bar; a total of 0 is not known.
+// sees reports whether work on total messages has a progress bar; a total of 0 is unknown.
 func (a audience) sees(total int, messagesPrinted bool) bool {
 	return a.err && (total <= 0 || total >= longWork) && !(messagesPrinted && a.out)
 }
 
-// newEntityProgress is the bar of work on entities.
+// newEntityProgress returns the progress bar of work on entities.
 func newEntityProgress(total int, what string) progress {
 	if !theAudience().seesEntities(total) {
 		return progress{}
@@ -51,7 +50,7 @@ func newProgress(total int, what string, messagesPrinted bool) progress {
 	return newBar(os.Stderr, total, what, "messages")
 }
 
-// newBar draws a bar on w; a total of 0 is not known.
+// newBar draws a bar on w; a total of 0 is unknown.
 func newBar(w io.Writer, total int, what, unit string) progress {
 	if total <= 0 {
 		total = -1
@@ -63,7 +62,7 @@ func newBar(w io.Writer, total int, what, unit string) progress {
 
 func (p progress) add(n int) {
 	if p.bar != nil {
-		_ = p.bar.Add(n) // a bar that cannot be drawn stops no work
+		_ = p.bar.Add(n) // an error of the bar does not stop the work
 	}
 }
 

@@ -54,7 +54,7 @@ func receiveCommand() *cli.Command {
 	}
 }
 
-// settlement is what happens to each message; nil: nothing.
+// A settlement settles a message; nil leaves it locked.
 type settlement func(context.Context, *client.Receiver, *amqp.Message) error
 
 func chooseSettlement(c *cli.Context) (settlement, error) {
@@ -126,14 +126,14 @@ func receive(c *cli.Context) error {
 	return err
 }
 
-// nextSession asks for any session that has messages.
+// nextSession selects any session that has messages.
 const nextSession = "next"
 
-// openReceiver opens the link, on a session where one was asked for.
+// openReceiver opens the link, with a session if one is requested.
 func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receiver, error) {
 	if !c.IsSet("session") {
 		if c.IsSet("deferred") {
-			return nil, nil // they come by request
+			return nil, nil // they arrive in answers to requests
 		}
 		return s.NewReceiver(s.ctx, s.entity, mode)
 	}
@@ -151,8 +151,7 @@ func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receive
 	return link, nil
 }
 
-// receiveDeferred receives messages that were set aside. The link that holds their session, if they
-// have one, is open.
+// receiveDeferred receives deferred messages. The link that holds their session, if any, is open.
 func receiveDeferred(c *cli.Context, s *session, mode client.Mode) error {
 	var id *string
 	if c.IsSet("session") {
@@ -181,7 +180,7 @@ func receiveDeferred(c *cli.Context, s *session, mode client.Mode) error {
 	return nil
 }
 
-// receiving is one run of the receive command.
+// A receiving is one run of the receive command.
 type receiving struct {
 	link   *client.Receiver
 	settle settlement
@@ -190,13 +189,13 @@ type receiving struct {
 	window int
 	out    *output.Printer
 	bar    progress
-	slots  chan struct{} // one per settlement under way
+	slots  chan struct{} // one per settlement in progress
 
 	received int
-	credit   int // given and not used
+	credit   int // granted and unused
 	settling sync.WaitGroup
 	mu       sync.Mutex
-	failure  error // guarded by mu: the first settlement that failed
+	failure  error // guarded by mu: the first failed settlement
 }
 
 func (r *receiving) run(ctx context.Context) error {
@@ -221,7 +220,7 @@ func (r *receiving) receiveAll(ctx context.Context) error {
 			if err := r.take(ctx, m); err != nil {
 				return err
 			}
-		case over: // nothing came, or a signal did: take what is on its way and end
+		case over: // timeout or signal: take the messages on their way and end
 			return r.rest()
 		default:
 			return err
@@ -230,8 +229,8 @@ func (r *receiving) receiveAll(ctx context.Context) error {
 	return nil
 }
 
-// replenish gives credit for what may still come, never more, so that no message is locked that
-// will not be shown.
+// replenish grants credit for the remaining messages and never more, so that every locked message
+// is printed.
 func (r *receiving) replenish() error {
 	want := r.window
 	if r.count > 0 {
@@ -245,8 +244,8 @@ func (r *receiving) replenish() error {
 	return r.link.Credit(more)
 }
 
-// rest takes the credit back and handles messages that were sent meanwhile: they are locked, or
-// deleted, for us.
+// rest withdraws the credit and handles messages that arrived meanwhile, because they are locked or
+// deleted for this receiver.
 func (r *receiving) rest() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
@@ -259,8 +258,8 @@ func (r *receiving) rest() error {
 	return err
 }
 
-// take prints a message before it is settled: a message that was shown twice is better than one
-// that is gone unseen.
+// take prints a message before it settles it: printing a message twice is better than losing it
+// unseen.
 func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 	r.received++
 	r.credit--
@@ -274,7 +273,7 @@ func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 	r.slots <- struct{}{}
 	r.settling.Go(func() {
 		defer func() { <-r.slots }()
-		// What was received before a signal is settled all the same.
+		// Messages received before a signal are still settled.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 		defer cancel()
 		if err := r.settle(ctx, r.link, m); err != nil {
@@ -288,7 +287,7 @@ func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 	return nil
 }
 
-// summary says on standard error what became of the messages.
+// summary prints the outcome of the messages on standard error.
 func (r *receiving) summary(c *cli.Context, entity string, mode client.Mode) {
 	what := "left locked until their locks end"
 	if c.IsSet("session") {

@@ -51,8 +51,7 @@ func receivers(c *cli.Context) error {
 	})
 }
 
-// printReceivers prints what holds for all receivers, a table with a line for each, and those that
-// were refused.
+// printReceivers prints the common state, a table of the receivers, and the refused receivers.
 func printReceivers(p *output.Printer, all wire.Receivers) error {
 	var b strings.Builder
 	line := func(format string, args ...any) { b.WriteString(output.OneLine(fmt.Sprintf(format, args...)) + "\n") }
@@ -82,7 +81,7 @@ func printReceivers(p *output.Printer, all wire.Receivers) error {
 	return err
 }
 
-// countMessages names the states in which there are messages.
+// countMessages lists the message states with their counts.
 func countMessages(n *wire.MessageCounts) string {
 	if n == nil {
 		return "? messages"
@@ -105,7 +104,7 @@ func countMessages(n *wire.MessageCounts) string {
 	return strings.Join(list, ", ")
 }
 
-// receiverRow is a line of the table.
+// receiverRow returns a receiver as a row.
 func receiverRow(r wire.Receiver) print.Object {
 	client, session := r.Client, ""
 	if client == "" {

@@ -55,7 +55,7 @@ func ruleCommand() *cli.Command {
 	}
 }
 
-// filterFlags describe a rule.
+// filterFlags returns the flags that describe a rule.
 func filterFlags() []cli.Flag {
 	const category = "Rule"
 	return []cli.Flag{
@@ -79,7 +79,8 @@ func ruleArguments(c *cli.Context) (subscription, rule string, err error) {
 	return subscription, rest[0], nil
 }
 
-// applyFilter changes filter and action of a rule as flags say, and reports whether there were any.
+// applyFilter changes the filter and the action of a rule as the flags say, and reports whether any
+// flag was given.
 func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 	var filters []event.Filter
 	if c.IsSet("sql") {
@@ -131,8 +132,7 @@ func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 	return given, nil
 }
 
-// firstRule gives a subscription that is to be created the rule that flags describe, if they
-// describe one.
+// firstRule gives a new subscription the rule that the flags describe, if any.
 func firstRule(c *cli.Context, e *admin.Entity) error {
 	r := event.Rule{Name: "$Default", Filter: event.Filter{Kind: event.TrueFilter}}
 	given, err := applyFilter(c, &r)
@@ -176,11 +176,11 @@ func parseCorrelation(pairs []string) (event.Filter, error) {
 	return f, nil
 }
 
-// fieldNames are the fields of correlation filters as flags name them.
+// fieldNames are the flags' names for the fields of correlation filters.
 var fieldNames = [...]string{"correlation-id", "message-id", "to", "reply-to", "label", "session-id", "reply-to-session-id", "content-type"}
 
 func parseField(name string) (event.Field, bool) {
-	if strings.EqualFold(name, "subject") { // the SDKs' word for the label
+	if strings.EqualFold(name, "subject") { // the SDKs' name of the label
 		name = "label"
 	}
 	for i, known := range fieldNames {
@@ -208,7 +208,7 @@ func parseParameters(pairs []string) ([]event.Property, error) {
 	return list, nil
 }
 
-// filterText shows a filter in one text, in the words of the flags.
+// filterText returns a filter as one text, in the syntax of the flags.
 func filterText(f *event.Filter) string {
 	switch f.Kind {
 	case event.TrueFilter:
@@ -244,7 +244,7 @@ func parameterTexts(list []event.Property) []string {
 	return texts
 }
 
-// ruleRow shows a rule.
+// ruleRow returns a rule as a row.
 func ruleRow(subscription string, r event.Rule) print.Object {
 	topic, name, _ := admin.SplitSubscription(subscription)
 	several := func(name string, texts []string) print.Field {
@@ -281,7 +281,7 @@ func showRule(c *cli.Context) error {
 	})
 }
 
-// onRule finds the namespace and the rule that a command is about.
+// onRule selects the namespace and the rule that a command works on.
 func onRule(c *cli.Context, do func(a *administration, subscription, rule string) error) error {
 	subscription, name, err := ruleArguments(c)
 	if err != nil {

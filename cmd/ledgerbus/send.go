@@ -86,7 +86,7 @@ func send(c *cli.Context) error {
 	sent, err := sendAll(s.ctx, sender, next, c.Int("batch"), c.Int("in-flight"), bar.add)
 	bar.finish()
 	took := time.Since(began)
-	// programs read how many were sent in any case
+	// programs read the number of sent messages in any case
 	if out := output.Of(c); err == nil || out.Format != output.Text {
 		says := print.Object{print.Named("acknowledged", sent), print.Named("entity", s.entity), print.Named("seconds", took.Seconds())}
 		if err := out.Said(fmt.Sprintf("%s to %s, acknowledged in %s", plural(sent, "message"), s.entity, took.Round(time.Millisecond)), says); err != nil {
@@ -99,8 +99,8 @@ func send(c *cli.Context) error {
 	return err
 }
 
-// sendAll sends what next yields until it ends with [io.EOF], and returns how many messages the
-// broker acknowledged. Messages are begun in order, with at most inFlight unanswered.
+// sendAll sends the messages of next until [io.EOF]. It returns the number of messages that the
+// broker acknowledged. It starts messages in order, with at most inFlight unanswered.
 func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Message, error), perBatch, inFlight int, acknowledged func(int)) (sent int, err error) {
 	type begun struct {
 		wait  func(context.Context) error
@@ -108,9 +108,9 @@ func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Mess
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	unanswered := make(chan begun, inFlight-1) // one more is held by the goroutine below
+	unanswered := make(chan begun, inFlight-1) // the goroutine below holds one more
 	answered := make(chan error, 1)
-	go func() { // the only one that waits for answers: sends go on meanwhile
+	go func() { // waits for the answers while sends continue
 		var failure error
 		for b := range unanswered {
 			err := b.wait(ctx)
@@ -120,7 +120,7 @@ func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Mess
 				acknowledged(b.count)
 			case failure == nil:
 				failure = err
-				cancel(err) // no further sends; what is under way is not waited for
+				cancel(err) // no further sends; does not wait for those in progress
 			}
 		}
 		answered <- failure
@@ -140,8 +140,8 @@ func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Mess
 	return sent, err
 }
 
-// eachBatch groups messages: one by one for a batch size of 1, else as many as were asked for and
-// fit.
+// eachBatch groups messages: one by one for a batch size of 1, else up to the requested number, as
+// far as they fit.
 func eachBatch(next func() (*amqp.Message, error), empty func() *client.Batch, perBatch int, begin func(*amqp.Message, int) error) error {
 	var batch *client.Batch
 	flush := func() error {
@@ -188,7 +188,7 @@ func eachBatch(next func() (*amqp.Message, error), empty func() *client.Batch, p
 	}
 }
 
-// outgoing says where messages come from, and how many there are: 0 when that is not known.
+// outgoing returns the source of messages and their number; 0 means unknown.
 func outgoing(c *cli.Context) (next func() (*amqp.Message, error), total int, done func(), err error) {
 	if c.IsSet("message") {
 		next, done, err = messageLines(c)
@@ -211,7 +211,7 @@ func outgoing(c *cli.Context) (next func() (*amqp.Message, error), total int, do
 	}, total, func() {}, nil
 }
 
-// bodies says where bodies come from, and how many there are: 0 when that is not known.
+// bodies returns the source of bodies and their number; 0 means unknown.
 func bodies(c *cli.Context) (next func() ([]byte, error), total int, err error) {
 	count := c.Int("count")
 	var body []byte
@@ -262,7 +262,7 @@ func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Messa
 	return m
 }
 
-// scheduled is when messages shall become active; zero: at once.
+// scheduled returns the time at which messages become active; zero: at once.
 func scheduled(c *cli.Context, now time.Time) (time.Time, error) {
 	at, in := c.String("schedule-at"), c.Duration("schedule-in")
 	switch {

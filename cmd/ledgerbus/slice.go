@@ -48,7 +48,7 @@ func sliceCommand() *cli.Command {
 	}
 }
 
-// sliceOptions are those that the flags give.
+// sliceOptions returns the options of the flags.
 func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 	o = excerpt.Options{Bodies: excerpt.Bodies(c.String("bodies")), Now: time.Now()}
 	if o.Bodies != excerpt.Keep && o.Bodies != excerpt.Drop && o.Bodies != excerpt.Hash {
@@ -88,7 +88,7 @@ func slice(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = s.Close() }() // it was only read
+	defer func() { _ = s.Close() }() // only reads
 	in, err := tools.Receive(c.String("into"))
 	if errors.Is(err, tools.ErrNotEmpty) {
 		return usageError{err}
@@ -117,7 +117,7 @@ func slice(c *cli.Context) (err error) {
 	return tellSlice(c, made, in.Bytes, found.Records)
 }
 
-// tellSlice says what was made.
+// tellSlice prints a summary of the slice.
 func tellSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) error {
 	events, messages := 0, 0
 	for _, l := range s.Logs {
@@ -133,8 +133,7 @@ func tellSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) er
 			print.Named("entities", strings.Join(s.Entities, ", ")), print.Named("events", events), print.Named("messages", messages), print.Named("bytes", bytes)})
 }
 
-// sayOfSlice says that a directory is a slice, and of what, so that nobody takes what it lacks for
-// what never was.
+// sayOfSlice prints that a directory is a slice and of what, because its history is incomplete.
 func sayOfSlice(w io.Writer, dir string, of log.Store) error {
 	s, err := excerpt.Read(dir, of)
 	if s == nil || err != nil {

@@ -23,7 +23,7 @@ const dataHelp = "\n\nAsks a broker, with a key that has the right ReadHistory o
 	"directory instead, with or without a running broker. Nothing is changed, and the broker does not wait for the\n" +
 	"command; events of the last second may be missing."
 
-// historyFlags are those of all questions about the past.
+// historyFlags returns the flags of all questions about the past.
 func historyFlags(more ...cli.Flag) []cli.Flag {
 	return connectionFlags(append([]cli.Flag{
 		&cli.StringFlag{Name: "data", Usage: "data directory or backup to read, instead of a broker; a broker may be running on it"},
@@ -45,8 +45,8 @@ func storyCommand() *cli.Command {
 	}
 }
 
-// ask puts the question that a command is named after, and prints the answer. Its arguments are
-// those of the question that have the names, in order.
+// ask asks the question that a command is named after, and prints the answer. The command's
+// arguments are the question's arguments with these names, in order.
 func ask(c *cli.Context, names ...string) error {
 	q, err := question(c, c.Command.Name, saidByFlags(c), names...)
 	if err != nil {
@@ -55,10 +55,10 @@ func ask(c *cli.Context, names ...string) error {
 	return put(c, q)
 }
 
-// asking are the flags that say a part of a question, under its name.
+// asking are the flags that are part of a question, under their names.
 var asking = []string{"message-id", "messages", "since", "until", "type", "where"}
 
-// saidByFlags is what the flags of a command say of a question.
+// saidByFlags returns the parts of a question that the flags give.
 func saidByFlags(c *cli.Context) url.Values {
 	says := url.Values{}
 	for _, name := range asking {
@@ -73,8 +73,8 @@ func saidByFlags(c *cli.Context) url.Values {
 	return says
 }
 
-// question reads a question from what is said of it and from the arguments of a command, which have
-// the names, in order.
+// question makes a question from says and from the arguments of a command, which have these names,
+// in order.
 func question(c *cli.Context, verb string, says url.Values, names ...string) (*ledger.Question, error) {
 	for i, text := range c.Args().Slice() {
 		if i == len(names) {
@@ -89,8 +89,8 @@ func question(c *cli.Context, verb string, says url.Values, names ...string) (*l
 	return q, nil
 }
 
-// parse reads a question. What is given and empty is refused, such as a variable that is not set:
-// without it the question would be about everything.
+// parse parses a question. It refuses an empty value, such as a variable that is not set, because
+// the question would be about everything.
 func parse(c *cli.Context, verb string, says url.Values) (*ledger.Question, error) {
 	for name := range says {
 		if says.Get(name) == "" && name != "where" && name != "message-id" {
@@ -104,14 +104,14 @@ func parse(c *cli.Context, verb string, says url.Values) (*ledger.Question, erro
 	return q, nil
 }
 
-// put puts a question to a broker, or with --data to a directory, and prints the answer.
+// put asks a broker, or with --data a directory, and prints the answer.
 func put(c *cli.Context, q *ledger.Question) error {
 	t := newAnswerPrinter(c, q.Columns())
 	t.bound(q, theAudience())
 	return t.end(askWith(c, q, t))
 }
 
-// askWith puts a question to a directory or a broker.
+// askWith asks a directory or a broker.
 func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 	if !c.IsSet("data") {
 		if c.Bool("live") {
@@ -127,7 +127,7 @@ func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 	return askDirectory(ctx, c, q, t)
 }
 
-// dataAlone refuses a broker beside a directory.
+// dataAlone refuses a broker in addition to a directory.
 func dataAlone(c *cli.Context) error {
 	for _, name := range []string{"connection-string", "context"} {
 		if c.IsSet(name) {
@@ -137,7 +137,7 @@ func dataAlone(c *cli.Context) error {
 	return nil
 }
 
-// askDirectory has a data directory answer.
+// askDirectory answers a question from a data directory.
 func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *answerPrinter) (err error) {
 	dir := c.String("data")
 	if info, err := os.Stat(dir); err != nil {
@@ -157,7 +157,7 @@ func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *an
 	return known(ledger.New(s, t.tell).Put(ctx, q))
 }
 
-// senseOf turns an error of a broker that was asked into one that has the right exit code.
+// senseOf turns an error of a broker into an error with the right exit code.
 func senseOf(err error) error {
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
 		return usageError{err}
@@ -165,8 +165,8 @@ func senseOf(err error) error {
 	return err
 }
 
-// known turns an error of a question into one that has the right exit code: usage for a question
-// that makes no sense, refused for what history does not have.
+// known turns an error of a question into an error with the right exit code: usage for an invalid
+// question, refused for missing history.
 func known(err error) error {
 	if errors.Is(err, ledger.ErrQuestion) {
 		return usageError{err}

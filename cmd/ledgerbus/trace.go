@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
 )
 
-// mostTraced bounds the file of a message, bytes; its body is left out.
+// mostTraced is the maximum size of a message file in bytes; its body is omitted.
 const mostTraced = 1 << 20
 
 func traceCommand() *cli.Command {
@@ -47,7 +47,7 @@ func traceCommand() *cli.Command {
 	}
 }
 
-// messageFile is what rules see of the message in a file, in JSON.
+// messageFile returns the part of the message in a file that rules see, as JSON.
 func messageFile(c *cli.Context) (string, error) {
 	var in io.Reader = c.App.Reader
 	if name := c.String("message"); name != "-" {

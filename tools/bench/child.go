@@ -20,15 +20,15 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// child is a server in a process of its own, so that its CPU time and memory can be told apart from
-// ours.
+// A child is a server in a separate process, so that its CPU time and memory can be measured
+// separately.
 type child struct {
 	cmd    *exec.Cmd
 	output *childOutput
 	target Target
-	began  time.Time     // just before the process was started
+	began  time.Time     // before the process was started
 	ended  chan struct{} // closed when the process has ended
-	err    error         // how it ended; written before ended is closed
+	err    error         // result of the process; written before ended is closed
 }
 
 // start starts the process and watches for its end.
@@ -46,7 +46,7 @@ func (c *child) start() error {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// stop asks the process to end and waits for it.
+// stop stops the process and waits for it.
 func (c *child) stop() error {
 	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
@@ -58,13 +58,13 @@ func (c *child) stop() error {
 	return nil
 }
 
-// kill ends the process as a crash does.
+// kill ends the process like a crash.
 func (c *child) kill() {
-	_ = c.cmd.Process.Kill() // it may have ended
+	_ = c.cmd.Process.Kill() // may have ended
 	<-c.ended
 }
 
-// startFloorChild runs the floor server of this program, with more arguments.
+// startFloorChild runs this program's floor server with additional arguments.
 func startFloorChild(ctx context.Context, size int, more ...string) (*child, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -93,12 +93,12 @@ func startFloorChild(ctx context.Context, size int, more ...string) (*child, err
 	return c, nil
 }
 
-// broker says how to start the broker, again and again on the same data directory and port.
+// A broker starts the broker repeatedly on the same data directory and port.
 type broker struct {
 	program string
-	dir     string // holds the data directory and the entity file
+	dir     string // contains the data directory and the entity file
 	port    int
-	env     []string // in addition to ours
+	env     []string // added to this process's environment
 }
 
 // newBroker prepares a broker with the entities of a file in a new directory.
@@ -126,7 +126,7 @@ const (
 	developmentKey     = "SAS_KEY_VALUE"
 )
 
-// start runs the broker; it need not be ready when start returns.
+// start runs the broker and does not wait until it is ready.
 func (b *broker) start(ctx context.Context) (*child, error) {
 	c := &child{
 		cmd: exec.CommandContext(ctx, b.program, "serve", "--data", filepath.Join(b.dir, "data"), "--entities",
@@ -146,7 +146,7 @@ func (b *broker) start(ctx context.Context) (*child, error) {
 	return c, nil
 }
 
-// startReady runs the broker and waits until it takes messages.
+// startReady runs the broker and waits until it accepts messages.
 func (b *broker) startReady(ctx context.Context) (*child, error) {
 	c, err := b.start(ctx)
 	if err != nil {
@@ -172,9 +172,9 @@ func (s *suite) startBroker(ctx context.Context) (c *child, end func(), err erro
 	return c, func() { c.kill(); b.remove() }, nil
 }
 
-// checkpoints are the files that make a restart faster.
+// checkpoints returns the files that make a restart faster.
 func (b *broker) checkpoints() []string {
-	// the pattern is good
+	// the pattern is valid
 	files, _ := filepath.Glob(filepath.Join(b.dir, "data", "partitions", "*", "checkpoints", "*"))
 	return files
 }
@@ -184,7 +184,7 @@ const (
 	startPoll     = 2 * time.Millisecond
 )
 
-// ready waits until the queue of a server that has just been started takes a sender.
+// ready waits until the queue of a newly started server accepts a sender.
 func (c *child) ready(ctx context.Context) error {
 	return c.poll(ctx, func(ctx context.Context, s *amqp.Session) error {
 		_, err := s.NewSender(ctx, c.target.Queue, nil)
@@ -192,8 +192,7 @@ func (c *child) ready(ctx context.Context) error {
 	})
 }
 
-// firstMessage waits until a server that has just been started has delivered a message, and
-// completes it.
+// firstMessage waits until a newly started server has delivered a message, and completes it.
 func (c *child) firstMessage(ctx context.Context) error {
 	return c.poll(ctx, func(ctx context.Context, s *amqp.Session) error {
 		r, err := s.NewReceiver(ctx, c.target.Queue, &amqp.ReceiverOptions{Credit: 1, SettlementMode: amqp.ReceiverSettleModeSecond.Ptr()})
@@ -241,8 +240,8 @@ func (c *child) poll(ctx context.Context, try func(context.Context, *amqp.Sessio
 	}
 }
 
-// childOutput keeps the end of what a child wrote on standard error, and the live heap of its last
-// garbage collection, which it reports there with GODEBUG=gctrace=1.
+// A childOutput keeps the end of a child's standard error, and the live heap of its last garbage
+// collection, which the child reports there with GODEBUG=gctrace=1.
 type childOutput struct {
 	mu   sync.Mutex
 	last []byte // guarded by mu
@@ -264,7 +263,7 @@ func (o *childOutput) Write(p []byte) (int, error) {
 		}
 		o.part = []byte(rest)
 		if m := gcTrace.FindStringSubmatch(line); m != nil {
-			mib, _ := strconv.ParseInt(m[1], 10, 64) // it is digits
+			mib, _ := strconv.ParseInt(m[1], 10, 64) // digits only
 			o.heap = mib << 20
 			continue
 		}
@@ -273,14 +272,14 @@ func (o *childOutput) Write(p []byte) (int, error) {
 	}
 }
 
-// liveHeap is how many bytes the last garbage collection left; 0 when there was none.
+// liveHeap returns the number of bytes left by the last garbage collection; 0 if there was none.
 func (o *childOutput) liveHeap() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.heap
 }
 
-// tail is the end of the output, for an error text.
+// tail returns the end of the output for an error text.
 func (o *childOutput) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

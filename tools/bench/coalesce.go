@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// coalescer is a connection whose writes return at once and leave together: the AMQP library makes
-// a system call per frame and waits for it, which on a small machine costs more than the broker
-// does. The frames stay the same. With one message in flight it would only put a goroutine in
-// between, so it is not used there.
+// A coalescer is a connection whose writes return at once and are sent together. The AMQP library
+// makes a system call per frame and waits for it, which on a small machine costs more than the
+// broker's work. The frames stay the same. With one message in flight a coalescer would only add a
+// goroutine, so it is not used then.
 type coalescer struct {
 	net.Conn
 
 	mu      sync.Mutex
-	changed sync.Cond // filled, err or closed changed
+	changed sync.Cond // signals a change of filled, err or closed
 	filled  []byte    // guarded by mu: not yet taken by flush
-	err     error     // guarded by mu: of the last write
+	err     error     // guarded by mu: error of the last write
 	closed  bool      // guarded by mu
 	done    chan struct{}
 }
 
-const coalesceLimit = 256 << 10 // bytes waiting at which a writer has to wait
+const coalesceLimit = 256 << 10 // pending bytes at which a writer must wait
 
 func newCoalescer(c net.Conn) *coalescer {
 	w := &coalescer{Conn: c, done: make(chan struct{})}
@@ -75,10 +75,10 @@ func (w *coalescer) flush() {
 	}
 }
 
-// SetWriteDeadline does nothing: Write does not wait for the network.
+// SetWriteDeadline does nothing, because Write does not wait for the network.
 func (w *coalescer) SetWriteDeadline(time.Time) error { return nil }
 
-// Close writes what is left, for a second at most, and closes the connection.
+// Close writes the pending bytes, for a second at most, and closes the connection.
 func (w *coalescer) Close() error {
 	w.mu.Lock()
 	w.closed = true

@@ -174,8 +174,7 @@ func suiteCommand() *cli.Command {
 	}
 }
 
-// suiteText is the command that makes the same run again, without options that name a place or hold
-// a key.
+// suiteText returns the command that repeats the run, without options that contain paths or a key.
 func suiteText(c *cli.Context) string {
 	text := "ledgerbench suite"
 	for _, name := range []string{"rounds", "duration", "disk-duration", "size", "in-flight", "acceptors", "rate", "waiting", "restarts", "stages"} {
@@ -197,7 +196,7 @@ func suiteText(c *cli.Context) string {
 	return text
 }
 
-// progress shows a bar to a person at a terminal; count 0 means that the end is not known.
+// progress shows a progress bar on a terminal. A count of 0 means that the end is unknown.
 func progress(what string, count int64) (show func(done int64), finish func()) {
 	if !term.IsTerminal(int(os.Stderr.Fd())) {
 		return nil, func() {}
@@ -208,7 +207,7 @@ func progress(what string, count int64) (show func(done int64), finish func()) {
 	bar := progressbar.NewOptions64(count, progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("messages"),
 		progressbar.OptionClearOnFinish())
-	// a bar that cannot be drawn stops no work
+	// an error of the bar does not stop the work
 	return func(done int64) { _ = bar.Set64(done) }, func() { _ = bar.Finish() }
 }
 
@@ -233,7 +232,7 @@ func (r Result) print(w io.Writer) error {
 	return err
 }
 
-// short is a duration with three digits, more or less.
+// short rounds a duration to about three digits.
 func short(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:
@@ -246,7 +245,7 @@ func short(d time.Duration) time.Duration {
 	return d
 }
 
-// floorCommand runs a floor server.
+// floorCommand returns the command that runs a floor server.
 func floorCommand() *cli.Command {
 	return &cli.Command{
 		Name: "floor", Usage: "run a server for comparison that speaks the protocol and stores nothing",
@@ -274,7 +273,7 @@ func floorCommand() *cli.Command {
 	}
 }
 
-// diskCommand measures bare durable writes.
+// diskCommand returns the command that measures plain durable writes.
 func diskCommand() *cli.Command {
 	return &cli.Command{
 		Name: "fsync", Usage: "measure plain appends with fdatasync, the upper limit of durable sends",

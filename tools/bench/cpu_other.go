@@ -4,5 +4,5 @@ package bench
 
 import "time"
 
-// ownCPU is unknown here.
+// ownCPU returns 0: the CPU time is unknown.
 func ownCPU() time.Duration { return 0 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ownCPU is the CPU time this process has used, user and system.
+// ownCPU returns the CPU time of this process, user and system.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -5,17 +5,18 @@ import (
 	"fmt"
 )
 
-// How long a message takes to reach its receiver while others send and settle: the broker, compared
-// with a floor server that syncs sends and settlements in groups and keeps messages in memory.
+// Measures how long a message takes to reach its receiver while others send and settle. Compares
+// the broker with a floor server that syncs sends and settlements in groups and keeps messages in
+// memory.
 
-// ladder is a load of senders and receivers.
+// A ladder is a load of senders and receivers.
 type ladder struct {
 	name    string
 	load    Load
-	backlog bool // the receivers take what was sent before they began
-	// settlements of each receiver that may wait for an answer, where they are answered
+	backlog bool // the receivers take messages that were sent before
+	// maximum number of unanswered settlements per receiver, if settlements are answered
 	perLink  int
-	capacity int // messages a second that a server takes at most: the backlog is made for as many
+	capacity int // maximum messages per second of a server, which determines the size of the backlog
 }
 
 var ladders = []ladder{
@@ -29,7 +30,7 @@ func (s *suite) deliveries(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer f.stop() //nolint:errcheck // it has done what it was for
+	defer f.stop() //nolint:errcheck // no longer needed
 	c, end, err := s.startBroker(ctx)
 	if err != nil {
 		return err
@@ -39,7 +40,7 @@ func (s *suite) deliveries(ctx context.Context) error {
 	for round := range s.Rounds {
 		for _, l := range ladders {
 			for _, unanswered := range []bool{false, true} {
-				// every other round in reverse, so that neither always comes first
+				// alternate the order, so that neither side is always first
 				for i := range sides {
 					if err := s.deliver(ctx, round, sides[(i+round)%len(sides)], l, unanswered); err != nil {
 						return err
@@ -88,7 +89,7 @@ func (s *suite) deliver(ctx context.Context, round int, to side, l ladder, unans
 	}
 	s.Log("round %d: %s, %s: %.0f/s", round+1, to.name, name, r.PerSecond)
 	add("messages/s", r.PerSecond)
-	// some may be locked by the link that is gone
+	// some may be locked by the closed link
 	if left := sent.Accepted - r.Completed - int64(load.Credit); left > 0 {
 		if _, err := Receive(ctx, to.target, Load{Count: left}); err != nil {
 			return fmt.Errorf("%s, %s: what is left: %w", to.name, name, err)

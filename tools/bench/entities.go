@@ -16,12 +16,12 @@ import (
 const (
 	manyEntities = 10_000
 	pageSize     = 100
-	pageRepeats  = 20 // of each page
-	// before memory is looked at: the collector's pace is set once a second
+	pageRepeats  = 20 // requests per page
+	// pause before memory is measured, because the collector's pace is set once a second
 	idleWait = 3 * time.Second
 )
 
-// manyForm is a namespace with many entities.
+// A manyForm is a namespace with many entities.
 type manyForm struct {
 	name   string
 	file   *entityFile
@@ -46,7 +46,7 @@ func manyForms() []manyForm {
 	}
 }
 
-// many measures what entities that nobody uses cost: time to start, time to list them, memory.
+// many measures the cost of unused entities: time to start, time to list them, memory.
 func (s *suite) many(ctx context.Context) error {
 	empty, err := s.idle(ctx, manyForm{name: "one queue", file: &entityFile{Queues: []entityEntry{largeQueue()}}}, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 		return 0, err
 	}
 	if f.queues == 0 {
-		return resident, nil // this one is what the others are compared with
+		return resident, nil // the reference for the others
 	}
 	mib := float64(resident-empty) / (1 << 20)
 	s.Log("%s: %.1f MiB of memory above an empty broker", f.name, mib)
@@ -110,7 +110,7 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 	return resident, nil
 }
 
-// started starts a broker and adds to the report how long it takes until a sender is attached.
+// started starts a broker and adds the time until a sender is attached to the report.
 func (s *suite) started(ctx context.Context, b *broker, f manyForm, how string) (*child, error) {
 	c, err := b.startReady(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *suite) started(ctx context.Context, b *broker, f manyForm, how string) 
 	return c, nil
 }
 
-// settled is the resident memory of a server that has been left alone for a moment.
+// settled returns the resident memory of a server after an idle pause.
 func settled(ctx context.Context, c *child) (int64, error) {
 	select {
 	case <-time.After(idleWait):
@@ -132,7 +132,7 @@ func settled(ctx context.Context, c *child) (int64, error) {
 	return residentAnonymous(c.pid())
 }
 
-// pages measures how long the first page of the queues takes, one in the middle and the last.
+// pages measures the time of the first page of queues, one in the middle and the last.
 func (s *suite) pages(ctx context.Context, c *child, f manyForm) error {
 	for _, skip := range []int{0, f.queues / 2, f.queues - pageSize} {
 		var took []float64
@@ -152,7 +152,7 @@ func (s *suite) pages(ctx context.Context, c *child, f manyForm) error {
 	return nil
 }
 
-// page asks for one page of queues over HTTP.
+// page requests one page of queues over HTTP.
 func (c *child) page(ctx context.Context, skip int) error {
 	cs, err := client.ParseConnectionString(c.target.ConnectionString)
 	if err != nil {

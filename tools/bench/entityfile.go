@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// entityFile is a Config.json, as far as it is needed here.
+// An entityFile is the required part of a Config.json.
 type entityFile struct {
 	Queues []entityEntry `json:",omitempty"`
 	Topics []topicEntry  `json:",omitempty"`
@@ -51,7 +51,7 @@ const (
 	largest     = 81_920 // MaxSizeInMegabytes
 )
 
-// largeQueue is the queue that loads go to.
+// largeQueue returns the queue for loads.
 func largeQueue() entityEntry {
 	return entityEntry{brokerQueue, map[string]any{"MaxSizeInMegabytes": largest, "LockDuration": "PT5M", "MaxDeliveryCount": 1000}}
 }

@@ -19,11 +19,11 @@ type Histogram struct {
 
 const (
 	halfBuckets      = 128
-	maxExponent      = 33 // 2^(33+8) ns are 36 minutes; what is longer counts as that
+	maxExponent      = 33 // 2^(33+8) ns are 36 minutes; longer durations count as that
 	histogramBuckets = halfBuckets*maxExponent + 2*halfBuckets
 )
 
-// Record counts one duration. A negative one counts as zero.
+// Record counts one duration. A negative duration counts as zero.
 func (h *Histogram) Record(d time.Duration) {
 	h.counts[bucket(d)]++
 	h.count++
@@ -42,7 +42,7 @@ func bucket(d time.Duration) int {
 	return halfBuckets*e + int(v>>e)
 }
 
-// middle is the duration a bucket stands for.
+// middle returns the duration that a bucket represents.
 func middle(bucket int) time.Duration {
 	if bucket < 2*halfBuckets {
 		return time.Duration(bucket)
@@ -61,14 +61,14 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// Count is the number of durations recorded.
+// Count returns the number of recorded durations.
 func (h *Histogram) Count() uint64 { return h.count }
 
-// Max is the longest duration recorded, exactly.
+// Max returns the longest recorded duration, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is the duration that a share q, from 0 to 1, of all recorded durations does not exceed;
-// 0 when there are none.
+// Quantile returns the duration that a share q, from 0 to 1, of all recorded durations does not
+// exceed; 0 if there are none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0
@@ -84,7 +84,7 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.max
 }
 
-// Latency is the summary of a histogram that people read.
+// A Latency is the summary of a histogram for people.
 type Latency struct {
 	P50  time.Duration `json:"p50Nanoseconds"`
 	P99  time.Duration `json:"p99Nanoseconds"`

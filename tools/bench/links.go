@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// share is how much of total the i-th of n gets.
+// share returns the i-th of n shares of total.
 func share(total, i, n int) int {
 	if i < total%n {
 		return total/n + 1
@@ -44,7 +44,7 @@ func (r *run) openLinks(ctx context.Context, total int, open func(s *amqp.Sessio
 func (r *run) openSenders(ctx context.Context) error {
 	return r.openLinks(ctx, r.InFlight, func(s *amqp.Session, inFlight int) error {
 		link, err := s.NewSender(ctx, r.queue, &amqp.SenderOptions{
-			// as the Service Bus SDK does
+			// like the Service Bus SDK
 			SettlementMode:              amqp.SenderSettleModeMixed.Ptr(),
 			RequestedReceiverSettleMode: amqp.ReceiverSettleModeFirst.Ptr(),
 		})
@@ -73,7 +73,7 @@ func (r *run) openSenders(ctx context.Context) error {
 	})
 }
 
-// next waits until a send is due; ok is false when there are no more.
+// next waits until a send is due; ok is false if there are no more.
 func (r *run) next(ctx context.Context) (due time.Time, ok bool) {
 	if r.stop.Load() || ctx.Err() != nil {
 		return time.Time{}, false
@@ -97,7 +97,7 @@ func (r *run) next(ctx context.Context) (due time.Time, ok bool) {
 	return due, true
 }
 
-// fill makes the n-th message of a sender.
+// fill sets the n-th message of a sender.
 func (r *run) fill(m *amqp.Message, n int, due time.Time) {
 	r.stamp(m.Data[0], due)
 	if len(r.Properties) > 0 {
@@ -128,14 +128,14 @@ func (r *run) sendInTurn(ctx context.Context, link *amqp.Sender, w *worker) {
 	}
 }
 
-// begun is a send that waits for its answer.
+// A begun is a send that waits for its answer.
 type begun struct {
 	receipt amqp.SendReceipt
 	due     time.Time
 }
 
-// sendAhead keeps up to inFlight sends without an answer, with one goroutine that sends and one
-// that takes the answers in order: one for each send would cost the client more than the send.
+// sendAhead keeps up to inFlight unanswered sends, with one goroutine that sends and one that takes
+// the answers in order. A goroutine per send would cost the client more than the send.
 func (r *run) sendAhead(ctx context.Context, link *amqp.Sender, w *worker, inFlight int) {
 	slots := make(chan struct{}, inFlight)
 	waiting := make(chan begun, inFlight)
@@ -181,10 +181,10 @@ func (r *run) count(w *worker, since time.Time) {
 }
 
 // openReceivers opens the receiving links with their acceptors. They receive until receiveCtx ends
-// or, when nothing is sent, the count is reached.
+// or, if nothing is sent, until the count is reached.
 func (r *run) openReceivers(ctx, receiveCtx context.Context, send bool) error {
 	counted := r.Count > 0 && !send
-	mode := amqp.ReceiverSettleModeSecond // completing is answered
+	mode := amqp.ReceiverSettleModeSecond // the broker answers settlements
 	if r.Unanswered {
 		mode = amqp.ReceiverSettleModeFirst
 	}

@@ -12,26 +12,27 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// Load says how much to ask of a broker and for how long. Zero fields mean their defaults.
+// A Load describes the requests to a broker. Zero fields mean their defaults.
 type Load struct {
 	Size        int // bytes of a message's body; default 1,024, at least 32
-	InFlight    int // sends that wait for an answer, in total; default 64
+	InFlight    int // unanswered sends in total; default 64
 	Connections int // for each direction; default 1
 	Links       int // per connection; default 1
-	Credit      int // of each receiving link; default 1,000
-	Acceptors   int // settlements that wait for an answer, in total; default 64
-	// settlements are not answered: each receiver settles and goes on. Acceptors is then one a link
+	Credit      int // per receiving link; default 1,000
+	Acceptors   int // unanswered settlements in total; default 64
+	// settlements are not answered: each receiver settles and continues. Acceptors is then one per
+	// link
 	Unanswered bool
-	Count      int64 // messages; 0: for Duration
-	// of the measurement, longer if no message came in it; default 10 s, not used with Count
+	Count      int64 // number of messages; 0: use Duration
+	// of the measurement, longer if no message arrived in it; default 10 s, unused with Count
 	Duration time.Duration
-	Warmup   time.Duration // before it; default a tenth of Duration, none with Count
-	// sends per second, 0: as many as possible. Latency counts from when a send was due
+	Warmup   time.Duration // before the measurement; default a tenth of Duration, none with Count
+	// sends per second, 0: unlimited. Latency is measured from the time when a send was due
 	Rate      float64
 	ServerPID int // process whose CPU time is reported; 0: none
 	Progress  func(done int64)
-	// Properties are the application properties of the messages, in turn; none: they have no such
-	// section.
+	// Properties are the application properties of the messages, in turn; none: the messages have
+	// no such section.
 	Properties []map[string]any
 }
 
@@ -53,31 +54,31 @@ func (l Load) withDefaults() Load {
 	return l
 }
 
-// Result is what came of a load.
+// A Result is the result of a load.
 type Result struct {
 	Mode      string   `json:"mode"` // send, receive or both
 	Size      int      `json:"sizeBytes"`
 	InFlight  int      `json:"inFlight,omitempty"`
-	Messages  int64    `json:"messages"` // sent, or received when nothing was sent
+	Messages  int64    `json:"messages"` // sent, or received if nothing was sent
 	Seconds   float64  `json:"seconds"`
 	PerSecond float64  `json:"perSecond"`
-	Received  *float64 `json:"receivedPerSecond,omitempty"` // of both
-	// of both: sent and not received when the measurement ended
+	Received  *float64 `json:"receivedPerSecond,omitempty"` // in mode both
+	// in mode both: messages sent and not received at the end of the measurement
 	Backlog *int64 `json:"backlog,omitempty"`
-	// from the call to the broker's accepted
+	// from the call until the broker accepted
 	Send *Latency `json:"send,omitempty"`
-	// from the call to the broker's confirmation
+	// from the call until the broker confirmed
 	Complete *Latency `json:"complete,omitempty"`
-	// from the call of send to the message at the receiver
+	// from the call of send until the message reached the receiver
 	EndToEnd  *Latency `json:"endToEnd,omitempty"`
 	ServerCPU *float64 `json:"serverCPUSecondsPerMillion,omitempty"`
 	ClientCPU float64  `json:"clientCPUSecondsPerMillion"`
 
-	Accepted  int64 `json:"-"` // sends accepted in all, those of the warm-up included
-	Completed int64 `json:"-"` // settlements confirmed in all
+	Accepted  int64 `json:"-"` // all accepted sends, including the warm-up
+	Completed int64 `json:"-"` // all confirmed settlements
 }
 
-// worker holds the counts of one goroutine.
+// A worker contains the counts of one goroutine.
 type worker struct {
 	done     atomic.Int64
 	own      atomic.Int64 // received messages of this run
@@ -85,23 +86,23 @@ type worker struct {
 	endToEnd Histogram
 }
 
-// run is one load while it runs.
+// A run is one load in progress.
 type run struct {
 	Load
 	endpoint
-	number     uint64        // of this run, in its messages
-	recording  atomic.Bool   // latencies count
+	number     uint64        // identifies this run in its messages
+	recording  atomic.Bool   // latencies are recorded
 	stop       atomic.Bool   // no more sends
 	sends      atomic.Int64  // tickets taken
 	receives   atomic.Int64  // tickets taken
 	starting   chan struct{} // closed when all links are open
 	firstSend  sync.Once
-	sendsBegan time.Time // by firstSend; with Rate
+	sendsBegan time.Time // by firstSend; used with Rate
 	senders    []*worker
 	receivers  []*worker
 	conns      []*client.Client
 	group      sync.WaitGroup // all workers
-	sending    sync.WaitGroup // the senders of group
+	sending    sync.WaitGroup // senders of group
 
 	failure context.CancelCauseFunc
 }
@@ -111,7 +112,7 @@ var (
 	runs         atomic.Uint64
 )
 
-// A message of a run begins with its stamp: magic, number of the run, and when it was sent, in
+// A message of a run begins with its stamp: magic, number of the run, and the send time in
 // nanoseconds since the start of this process.
 const (
 	stampSize  = 32
@@ -137,13 +138,13 @@ func Send(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, true, false)
 }
 
-// Receive measures receiving and completing. There must be enough messages waiting: when they run
-// out, a run with a Count waits for more, and the time that one with a Duration waits counts.
+// Receive measures receiving and completing. Enough messages must be waiting. If they run out, a
+// run with a Count waits for more; in a run with a Duration the waiting time counts.
 func Receive(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, false, true)
 }
 
-// Both measures sending and receiving at once. It ends when all that was sent has been received.
+// Both measures sending and receiving at once. It ends when all sent messages have been received.
 func Both(ctx context.Context, t Target, l Load) (Result, error) {
 	return measure(ctx, t, l, true, true)
 }
@@ -184,11 +185,11 @@ func measure(ctx context.Context, t Target, l Load, send, receive bool) (Result,
 	return r.result(begin, end, send, receive), nil
 }
 
-// reading is where a run stands at an instant.
+// A reading is the state of a run at an instant.
 type reading struct {
 	at             time.Time
 	sent, received int64
-	own            int64         // received of this run
+	own            int64         // received messages of this run
 	server, client time.Duration // CPU time
 	serverKnown    bool
 }
@@ -202,7 +203,7 @@ func (r *run) read() reading {
 	return v
 }
 
-// own is how many messages of this run were received.
+// own returns the number of received messages of this run.
 func (r *run) own() (n int64) {
 	for _, w := range r.receivers {
 		n += w.own.Load()
@@ -217,7 +218,7 @@ func total(workers []*worker) (n int64) {
 	return n
 }
 
-// watch waits for the measurement to be over and returns its ends.
+// watch waits until the measurement ends and returns its start and its end.
 func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading) {
 	workers := r.receivers
 	if send {
@@ -253,8 +254,9 @@ func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading
 	return begin, end
 }
 
-// lacks says whether a measurement has to go on although its time is over: one without a message
-// has no figures. A run that only receives gives up after [drainPatience]: its queue may be empty.
+// lacks reports whether a measurement must continue after its time, because without a message it
+// has no results. A run that only receives gives up after [drainPatience], because its queue may be
+// empty.
 func (r *run) lacks(begin, end reading, send, receive bool) bool {
 	if send && end.sent == begin.sent {
 		return true
@@ -262,8 +264,7 @@ func (r *run) lacks(begin, end reading, send, receive bool) bool {
 	return receive && end.received == begin.received && end.at.Sub(begin.at) < r.Duration+drainPatience
 }
 
-// wait shows progress until the work is over, the context ends or the duration, if there is one,
-// has passed.
+// wait shows progress until the work or the context ends, or the duration, if any, has passed.
 func (r *run) wait(ctx context.Context, workers []*worker, over <-chan struct{}, d time.Duration) {
 	var timeout <-chan time.Time
 	if over == nil {
@@ -289,8 +290,8 @@ func (r *run) wait(ctx context.Context, workers []*worker, over <-chan struct{},
 
 const drainPatience = 30 * time.Second // without progress
 
-// drain waits until the receivers have what the senders sent. A server that makes its messages up
-// never sends those back: then there is nothing to wait for.
+// drain waits until the receivers have all sent messages. A server that generates its messages
+// never returns the sent ones; then drain does not wait.
 func (r *run) drain(ctx context.Context, sent bool) {
 	if !sent {
 		return
@@ -354,7 +355,7 @@ func (r *run) result(begin, end reading, send, receive bool) Result {
 	return out
 }
 
-// fail ends the run with the first error that does not merely come of its end.
+// fail ends the run with the first error that is not a consequence of its end.
 func (r *run) fail(ctx context.Context, err error) {
 	if ctx.Err() == nil {
 		r.failure(err)
@@ -363,6 +364,6 @@ func (r *run) fail(ctx context.Context, err error) {
 
 func (r *run) close() {
 	for _, c := range r.conns {
-		c.Close() //nolint:errcheck // what mattered has been answered
+		c.Close() //nolint:errcheck // all relevant answers have arrived
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// What forwarding costs: the time for messages that are there when it is set, the time for a single
-// one, and what a loop costs other queues.
+// Measures the cost of forwarding: the time for messages that exist when it is set, the time for a
+// single message, and the effect of a loop on other queues.
 
 const (
 	forwardedTo  = "bench-forwarded" // from the queue of loads
@@ -23,7 +23,7 @@ const (
 	loopFrom     = "bench-loop-a"
 	loopTo       = "bench-loop-b" // forwards to loopFrom
 	looping      = 10_000         // messages in the loop
-	besideLoops  = 2_000          // sends a second beside it
+	besideLoops  = 2_000          // sends per second during the loop
 	movePatience = 10 * time.Minute
 )
 
@@ -56,7 +56,7 @@ func (s *suite) moves(ctx context.Context) error {
 	return s.moving(ctx, oftenCollected, func(m *mover) error { return m.many(ctx, m.memory) })
 }
 
-// moving measures with a broker of its own, with env added to its environment.
+// moving measures with a separate broker, with env added to its environment.
 func (s *suite) moving(ctx context.Context, env []string, measure func(*mover) error) error {
 	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue(), largeQueueOf(forwardedTo, ""), largeQueueOf(hopsTo, ""),
 		largeQueueOf(hopsFrom, hopsTo), largeQueueOf(loopFrom, ""), largeQueueOf(loopTo, loopFrom)}})
@@ -79,14 +79,14 @@ func (s *suite) moving(ctx context.Context, env []string, measure func(*mover) e
 	return measure(&m)
 }
 
-// mover is a broker whose messages move.
+// A mover is a broker whose messages move.
 type mover struct {
 	*suite
 	broker *child
 	admin  *admin.Client
 }
 
-// many sets ForwardTo of a queue in which messages wait, and measures until the last one has moved.
+// many sets ForwardTo of a queue with waiting messages, and measures until the last one has moved.
 func (m *mover) many(ctx context.Context, measure func(move func() error) error) error {
 	if m.Waiting < 0 {
 		return nil
@@ -102,7 +102,7 @@ func (m *mover) many(ctx context.Context, measure func(move func() error) error)
 	})
 }
 
-// speed adds to the report how fast messages move and what CPU time that takes.
+// speed adds the rate of moving and its CPU time to the report.
 func (m *mover) speed(move func() error) error {
 	cpu, err := processCPU(m.broker.pid())
 	if err != nil {
@@ -124,7 +124,7 @@ func (m *mover) speed(move func() error) error {
 	return nil
 }
 
-// memory adds to the report what memory moving takes.
+// memory adds the memory of moving to the report.
 func (m *mover) memory(move func() error) error {
 	before, err := residentAnonymous(m.broker.pid())
 	if err != nil {
@@ -161,7 +161,7 @@ func (m *mover) memory(move func() error) error {
 
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
 
-// one measures how long a message that is forwarded once takes, compared with a sync.
+// one measures the time of a message that is forwarded once, compared with a sync.
 func (m *mover) one(ctx context.Context) error {
 	disk, err := floor.Disk(ctx, m.Dir, m.Size, m.DiskDuration)
 	if err != nil {
@@ -183,7 +183,7 @@ func (m *mover) one(ctx context.Context) error {
 	return nil
 }
 
-// loop measures sends to another queue before and while messages go round in a loop, which the
+// loop measures sends to another queue before and while messages circulate in a loop, which the
 // limit of hops ends.
 func (m *mover) loop(ctx context.Context) error {
 	target := m.broker.target
@@ -221,7 +221,7 @@ func (m *mover) loop(ctx context.Context) error {
 	return m.forward(ctx, loopFrom, "")
 }
 
-// forward sets where a queue forwards to.
+// forward sets the destination of a queue's forwarding.
 func (m *mover) forward(ctx context.Context, queue, to string) error {
 	e, err := m.admin.Get(ctx, event.Queue, queue)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 // clockTick is the unit of CPU times in /proc/PID/stat: 1/100 s on every architecture Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// processCPU is the CPU time a process has used, user and system, as Linux reports it.
+// processCPU returns the CPU time of a process, user and system, as reported by Linux.
 func processCPU(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold anything; utime and stime are the 14th and 15th field of the
-	// line.
+	// The name in parentheses may contain any characters; utime and stime are the 14th and 15th
+	// field.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0, errors.New("bench: /proc/PID/stat is incomplete")
@@ -30,8 +30,8 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, errors.Join(err1, err2)
 }
 
-// residentAnonymous is how many bytes of memory a process holds, mapped files not counted, as Linux
-// reports it.
+// residentAnonymous returns the resident memory of a process in bytes without mapped files, as
+// reported by Linux.
 func residentAnonymous(pid int) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

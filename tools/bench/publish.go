@@ -19,8 +19,8 @@ const (
 	correlationMatched = 10   // different customers among the messages
 )
 
-// filteredTopic has subscriptions with an SQL filter each, all of them different, of which ten
-// match each of orders.
+// filteredTopic returns a topic with subscriptions with different SQL filters, ten of which match
+// each message of orders.
 func filteredTopic() topicEntry {
 	var subs []subscriptionEntry
 	for i := range publishFilters {
@@ -30,7 +30,7 @@ func filteredTopic() topicEntry {
 	return largeTopic(publishTopic, subs...)
 }
 
-// orders are the application properties of messages for filteredTopic.
+// orders returns the application properties of messages for filteredTopic.
 func orders() (all []map[string]any) {
 	for i := range publishFilters / publishMatching {
 		all = append(all, map[string]any{"region": fmt.Sprint("r", i), "weight": int64(20 + i), "tenant": "t-17", "urgent": i%2 == 0})
@@ -38,7 +38,7 @@ func orders() (all []map[string]any) {
 	return all
 }
 
-// correlatedTopic has n correlation filters for one value each.
+// correlatedTopic returns a topic with n correlation filters for one value each.
 func correlatedTopic(name string, n int) topicEntry {
 	var subs []subscriptionEntry
 	for i := range n {
@@ -51,7 +51,7 @@ func correlatedTopic(name string, n int) topicEntry {
 	return largeTopic(name, subs...)
 }
 
-// customers are the application properties of messages for correlatedTopic: one filter matches
+// customers returns the application properties of messages for correlatedTopic: one filter matches
 // each.
 func customers() (all []map[string]any) {
 	for i := range correlationMatched {
@@ -61,7 +61,7 @@ func customers() (all []map[string]any) {
 }
 
 // published measures publishing to a topic with SQL filters, compared with sending the same
-// messages to a queue. Nobody receives. Every round has a new broker.
+// messages to a queue. There are no receivers. Every round has a new broker.
 func (s *suite) published(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
 	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
@@ -85,8 +85,8 @@ func (s *suite) published(ctx context.Context) error {
 	return nil
 }
 
-// correlated measures publishing to a topic with many correlation filters, compared with one that
-// has few.
+// correlated measures publishing to a topic with many correlation filters, compared with a topic
+// with few.
 func (s *suite) correlated(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{
 		correlatedTopic("few", fewCorrelations), correlatedTopic("many", manyCorrelations)}}
@@ -108,17 +108,17 @@ func (s *suite) correlated(ctx context.Context) error {
 	return nil
 }
 
-// way is one of two ways to send that are compared.
+// A way is one of two compared ways to send.
 type way struct{ name, entity string }
 
-// comparison is two ways to send the same messages.
+// A comparison is two ways to send the same messages.
 type comparison struct {
 	ways       [2]way
 	properties []map[string]any
 	rate, cost string // names of the rows for the ratio of the second way to the first
 }
 
-// compared starts a broker and measures two ways in turn, every other round in reverse.
+// compared starts a broker and measures two ways in turn, and alternates their order.
 func (s *suite) compared(ctx context.Context, b *broker, round int, both *comparison) error {
 	c, err := b.startReady(ctx)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *suite) add(both *comparison, inFlight int, results [2]Result, stored [2
 	}
 }
 
-// way sends in one way, and returns how many bytes of log a message took.
+// way sends in one way, and returns the number of log bytes per message.
 func (s *suite) way(ctx context.Context, b *broker, c *child, w way, inFlight int, properties []map[string]any) (Result, float64, error) {
 	before, err := b.logBytes()
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *suite) way(ctx context.Context, b *broker, c *child, w way, inFlight in
 	return r, float64(after-before) / float64(r.Accepted), err
 }
 
-// logBytes is the size of all log files.
+// logBytes returns the size of all log files.
 func (b *broker) logBytes() (sum int64, err error) {
 	err = filepath.WalkDir(filepath.Join(b.dir, "data", "partitions"), func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.Contains(filepath.ToSlash(path), "/wal/") {

@@ -21,7 +21,7 @@ const (
 	brokerSide = "broker"
 )
 
-// The rows of a report that are not made up of numbers.
+// Names of rows without numbers.
 const (
 	receiveRate     = "receive and complete, messages/s"
 	bothSendRate    = "both at once, sends/s"
@@ -43,15 +43,15 @@ func clientCPUOf(what string) string { return "client CPU s per million, " + wha
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// Report is the figures of a suite.
+// A Report contains the figures of a suite.
 type Report struct {
 	Machine Machine `json:"machine"`
 	Command string  `json:"command"`
 	Rounds  int     `json:"rounds"`
-	Rows    []*Row  `json:"rows"` // in the order they were first measured
+	Rows    []*Row  `json:"rows"` // in the order of their first measurement
 }
 
-// Machine is what figures depend on.
+// A Machine describes the hardware and software that the figures depend on.
 type Machine struct {
 	CPU        string `json:"cpu"`
 	Cores      int    `json:"cores"`
@@ -61,10 +61,10 @@ type Machine struct {
 	Time       string `json:"time"`
 }
 
-// Row is one kind of figure, measured at several servers.
+// A Row is one kind of figure, measured at several servers.
 type Row struct {
 	Name   string               `json:"name"`
-	Values map[string][]float64 `json:"values"` // by column, one of each round
+	Values map[string][]float64 `json:"values"` // by column, one value per round
 }
 
 func newReport(o SuiteOptions) *Report {
@@ -86,7 +86,7 @@ func (r *Report) add(column, row string, v float64) {
 	r.Rows[i].Values[column] = append(r.Rows[i].Values[column], v)
 }
 
-// Median is the median of a row's figures for a column; ok is false when there are none.
+// Median returns the median of a row's figures for a column; ok is false if there are none.
 func (r *Row) Median(column string) (v float64, ok bool) {
 	values := slices.Sorted(slices.Values(r.Values[column]))
 	if len(values) == 0 {
@@ -95,7 +95,7 @@ func (r *Row) Median(column string) (v float64, ok bool) {
 	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2, true
 }
 
-// ratio is the broker's figure over another one's.
+// ratio returns the broker's figure divided by another one's.
 func (r *Row) ratio(over string) string {
 	b, ok1 := r.Median(brokerSide)
 	o, ok2 := r.Median(over)
@@ -105,7 +105,7 @@ func (r *Row) ratio(over string) string {
 	return strconv.FormatFloat(b/o, 'f', 2, 64)
 }
 
-// cell is the median with the smallest and the largest figure.
+// cell returns the median with the smallest and the largest figure.
 func (r *Row) cell(column string) string {
 	m, ok := r.Median(column)
 	if !ok {
@@ -118,7 +118,7 @@ func (r *Row) cell(column string) string {
 	return fmt.Sprintf("%s (%s–%s)", figure(m), figure(slices.Min(values)), figure(slices.Max(values)))
 }
 
-// figure prints a number with three digits or more, and commas between thousands.
+// figure formats a number with at least three digits, and commas between thousands.
 func figure(v float64) string {
 	switch {
 	case v < 10 && v > -10:
@@ -149,16 +149,16 @@ func (r *Report) Markdown(w io.Writer) error {
 	return err
 }
 
-// JSON prints everything that was measured.
+// JSON prints all measurements.
 func (r *Report) JSON(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(r)
 }
 
-// cpuModel is the processor's name as Linux reports it.
+// cpuModel returns the processor's name as reported by Linux.
 func cpuModel() string {
-	info, _ := os.ReadFile("/proc/cpuinfo") // not known elsewhere
+	info, _ := os.ReadFile("/proc/cpuinfo") // unknown on other systems
 	for line := range strings.Lines(string(info)) {
 		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
 			return strings.TrimSpace(value)
@@ -168,14 +168,14 @@ func cpuModel() string {
 }
 
 func kernel() string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // not known elsewhere
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease") // unknown on other systems
 	return strings.TrimSpace(runtime.GOOS + " " + string(release))
 }
 
-// fileSystem is the type of the file system of a directory: that of the mount point with the
-// longest name in front of it.
+// fileSystem returns the type of a directory's file system: that of the longest mount point that
+// contains it.
 func fileSystem(dir string) string {
-	mounts, _ := os.ReadFile("/proc/self/mounts") // not known elsewhere
+	mounts, _ := os.ReadFile("/proc/self/mounts") // unknown on other systems
 	best, name := "", ""
 	for line := range strings.Lines(string(mounts)) {
 		f := strings.Fields(line)

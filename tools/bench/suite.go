@@ -14,28 +14,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
-// SuiteOptions says how much a suite measures. Zero fields mean their defaults.
+// SuiteOptions are the settings of a suite. Zero fields mean their defaults.
 type SuiteOptions struct {
-	// of everything but memory and restarts; default 3. Figures are medians over them
+	// rounds of all measurements except memory and restarts; default 3. Figures are medians over
+	// them
 	Rounds       int
 	Duration     time.Duration // of each measurement; default 5 s
 	DiskDuration time.Duration // of each measurement of the disk; default 1 s
 	Size         int           // bytes of a body; default 1,024
 	InFlight     []int         // default 1, 64, 512
 	Acceptors    int           // default 64
-	// sends/s of the measurement of latency below saturation; default 5,000, negative: not measured
+	// sends per second of the measurement of latency below saturation; default 5,000, negative: not
+	// measured
 	Rate float64
-	// messages that wait for memory and restart; default 1,000,000, negative: not measured
+	// waiting messages for memory and restart; default 1,000,000, negative: not measured
 	Waiting  int64
 	Restarts int    // restarts of each kind; default 3
 	Dir      string // on the disk to measure; default the temporary directory
-	// the broker; default ledgerbus beside this program, else in the PATH
+	// the broker; default ledgerbus next to this program, else in the PATH
 	Program string
-	// a broker that runs already, in place of one that is started; no memory and restarts then
+	// a running broker, instead of one that the suite starts; then memory and restarts are not
+	// measured
 	Running   *Target
-	ServerPID int  // its process, or 0
+	ServerPID int  // its process id, or 0
 	Plain     bool // see Target.Plain
-	// what to measure, of Stages; default all. With Running only the first can be
+	// stages to run, of Stages; default all. With Running only the first is possible
 	Stages []string
 	Log    func(format string, args ...any)
 }
@@ -73,7 +76,7 @@ func (o SuiteOptions) withDefaults() (SuiteOptions, error) {
 	return o, nil
 }
 
-// findBroker finds the broker to start: beside this program, as in bin and in a release, else in
+// findBroker finds the broker to start: next to this program, as in bin and in a release, else in
 // the PATH.
 func findBroker() (string, error) {
 	const name = "ledgerbus"
@@ -91,27 +94,27 @@ func findBroker() (string, error) {
 	return broker, nil
 }
 
-// suite is one suite while it runs.
+// A suite is one suite in progress.
 type suite struct {
 	SuiteOptions
 	report *Report
 }
 
-// side is a server that is measured.
+// A side is a server that is measured.
 type side struct {
 	name   string
 	target Target
 	pid    int
-	// what was sent waits to be received; not so at the floor server, which stores nothing and
-	// never runs out
+	// the server keeps sent messages for receivers; false for the floor server, which stores
+	// nothing and never runs out of messages
 	stored bool
 }
 
-// stages are the parts of a suite in their order.
+// stages are the parts of a suite in order.
 var stages = []struct {
 	name    string
 	measure func(*suite, context.Context) error
-	own     bool // it starts brokers of its own
+	own     bool // starts separate brokers
 }{
 	{"queue", (*suite).rounds, false},
 	{"deliveries", (*suite).deliveries, true},
@@ -123,9 +126,9 @@ var stages = []struct {
 	{"transactions", (*suite).transactions, true},
 }
 
-// Stages are the names of what a suite measures, in order: disk, floor server and broker with a
-// queue; how long deliveries take; memory and restarts with messages waiting; publishing to SQL
-// filters; publishing to correlation filters; many entities; forwarding; transactions.
+// Stages returns the names of the measurements in order: disk, floor server and broker with a
+// queue; delivery times; memory and restarts with messages waiting; publishing to SQL filters;
+// publishing to correlation filters; many entities; forwarding; transactions.
 func Stages() (names []string) {
 	for _, stage := range stages {
 		names = append(names, stage.name)
@@ -133,8 +136,8 @@ func Stages() (names []string) {
 	return names
 }
 
-// Suite measures the disk, the floor server and the broker in turn, in several rounds, then what
-// else [Stages] names.
+// Suite measures the disk, the floor server and the broker in turn, in several rounds, then the
+// other selected [Stages].
 func Suite(ctx context.Context, o SuiteOptions) (*Report, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -176,7 +179,7 @@ func (s *suite) rounds(ctx context.Context) error {
 		if err := s.disk(ctx, round); err != nil {
 			return err
 		}
-		for i := range sides { // every other round in reverse, so that neither always comes first
+		for i := range sides { // alternate the order, so that neither side is always first
 			if err := s.loads(ctx, round, sides[(i+round)%len(sides)]); err != nil {
 				return err
 			}
@@ -199,7 +202,7 @@ func (s *suite) disk(ctx context.Context, round int) error {
 	return nil
 }
 
-// loads measures one server: sends, then receiving what was sent, then both at once.
+// loads measures one server: sends, then receiving the sent messages, then both at once.
 func (s *suite) loads(ctx context.Context, round int, to side) error {
 	base := Load{Size: s.Size, Duration: s.Duration, Acceptors: s.Acceptors, ServerPID: to.pid}
 	add := func(name string, v float64) { s.report.add(to.name, name, v) }
@@ -277,11 +280,11 @@ func (s *suite) latencies(to side, what string, r Result) {
 	}
 }
 
-// oftenCollected is the environment of a broker of which the memory is measured: a garbage
-// collection for every tenth of growth, so that what is resident is nearly what is needed.
+// oftenCollected is the environment of a broker whose memory is measured: a garbage collection for
+// every tenth of growth, so that the resident memory is close to the needed memory.
 var oftenCollected = []string{"GOGC=10"}
 
-// waiting measures what waiting messages cost: memory, and time at a restart.
+// waiting measures the cost of waiting messages: memory, and time at a restart.
 func (s *suite) waiting(ctx context.Context) error {
 	if s.Waiting < 0 {
 		return nil
@@ -340,7 +343,7 @@ func (s *suite) memory(ctx context.Context, c *child) error {
 		return err
 	}
 	load := Load{Size: s.Size, InFlight: 512, Count: min(s.Waiting, 20_000)}
-	// first fills the buffers whose size does not depend on what waits
+	// first fill the buffers whose size does not depend on waiting messages
 	if _, err := Both(ctx, c.target, load); err != nil {
 		return err
 	}

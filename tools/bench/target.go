@@ -14,28 +14,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// Target is a queue of some AMQP 1.0 broker and the way there.
+// A Target is a queue of an AMQP 1.0 broker and the way to reach it.
 type Target struct {
 	ConnectionString string // of Service Bus; or
 	// amqp://[user:password@]host[:port] or amqps://…: SASL PLAIN with a user, else ANONYMOUS
 	URL string
-	// with URL: do not log in with user and password: sign tokens with them, and show those on $cbs
+	// with URL: use user and password not to log in but to sign tokens for $cbs
 	CBS   bool
 	Queue string
-	// queue to receive from, when it is not Queue itself but one that Queue forwards to
+	// queue to receive from, if Queue forwards to another one
 	From string
-	// the client library writes every frame by itself, as it does for the SDKs; else frames leave
+	// the client library writes every frame separately, as for the SDKs; otherwise frames leave
 	// together
 	Plain bool
 }
 
-// endpoint is a Target in its parts.
+// An endpoint is a parsed Target.
 type endpoint struct {
 	queue  string
 	from   string
 	at     client.ConnectionString
 	sasl   amqp.SASLType // nil: ANONYMOUS
-	tokens bool          // show a token for each queue
+	tokens bool          // send a token for each queue
 	plain  bool
 }
 
@@ -52,7 +52,7 @@ func (t Target) endpoint() (endpoint, error) {
 	}
 	u, err := url.Parse(t.URL)
 	if err != nil || u.Hostname() == "" || u.Scheme != "amqp" && u.Scheme != "amqps" {
-		// without the URL: it may hold a password
+		// it may: omits the URL, which may contain a password
 		return endpoint{}, errors.New("bench: the URL must be amqp://host[:port] or amqps://host[:port]")
 	}
 	e := endpoint{queue: t.Queue, from: cmp.Or(t.From, t.Queue), plain: t.Plain, at: client.ConnectionString{Host: u.Hostname(), Emulator: u.Scheme == "amqp"}}
@@ -73,7 +73,7 @@ func (t Target) endpoint() (endpoint, error) {
 	return e, nil
 }
 
-// dial connects, and is authorised for the queues afterwards.
+// dial connects and authorises for the queues.
 func (e endpoint) dial(ctx context.Context, coalesce bool) (*client.Client, error) {
 	o := client.Options{Product: "ledgerbench", SASL: e.sasl}
 	if coalesce && !e.plain {

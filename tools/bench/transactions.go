@@ -16,8 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// What transactions cost: ten sends in a transaction, compared with the same ten in a batch. The
-// client library knows no transactions, so there is a small client here, and both use it.
+// Measures the cost of transactions: ten sends in a transaction, compared with the same ten in a
+// batch. The client library does not support transactions, so this file contains a small client for
+// both.
 
 const (
 	unitsAtOnce     = 64
@@ -51,7 +52,7 @@ func (s *suite) transactions(ctx context.Context) error {
 	return nil
 }
 
-// unitsResult is what came of units of work side by side.
+// A unitsResult is the result of concurrent units of work.
 type unitsResult struct {
 	perSecond float64
 	latency   Latency // of a unit: from its first frame to the answer to its last
@@ -114,7 +115,7 @@ func runUnits(ctx context.Context, to *child, transactional bool, size int, dura
 	return unitsResult{messages / took.Seconds(), all.Latency(), (after - cpu).Seconds() / messages * 1e6}, nil
 }
 
-// unitConn is a connection with several sessions, each of which does one unit of work after the
+// A unitConn is a connection with several sessions, each of which does one unit of work after the
 // other.
 type unitConn struct {
 	net      net.Conn
@@ -128,7 +129,7 @@ type unitConn struct {
 	latency  Histogram
 }
 
-// session is a session with a link to the coordinator and one to the queue.
+// A session is an AMQP session with a link to the coordinator and one to the queue.
 type session struct {
 	c             *unitConn
 	channel       uint16
@@ -136,8 +137,8 @@ type session struct {
 	message       []byte
 	batch         []byte
 	delivery      uint32
-	transaction   []byte // nil: none is declared
-	unanswered    int    // sends
+	transaction   []byte // nil: none declared
+	unanswered    int    // unanswered sends
 	discharging   bool
 	began         time.Time
 }
@@ -147,7 +148,7 @@ const (
 	queueHandle       = 1
 )
 
-// openUnits logs in with the key itself, which needs no tokens, and begins the sessions.
+// openUnits logs in with the key itself, which needs no tokens, and starts the sessions.
 func openUnits(ctx context.Context, to Target, transactional bool, size int) (*unitConn, error) {
 	at, err := client.ParseConnectionString(to.ConnectionString)
 	if err != nil {
@@ -204,7 +205,7 @@ func (c *unitConn) run() error {
 			return err
 		}
 		if string(header[:4]) == "AMQP" {
-			_, _ = c.in.Discard(amqp.FrameHeaderSize) // they are there
+			_, _ = c.in.Discard(amqp.FrameHeaderSize) // buffered
 			continue
 		}
 		frame := make([]byte, binary.BigEndian.Uint32(header))
@@ -223,7 +224,7 @@ func (c *unitConn) run() error {
 			return err
 		}
 		switch p := p.(type) {
-		case *amqp.Flow: // credit: a lane begins when its link to the queue, the last one, has some
+		case *amqp.Flow: // credit: a session starts when its link to the queue, the last one, has credit
 			if l := c.sessions[h.Channel]; p.Handle.Set && p.Handle.Value == queueHandle && l.began.IsZero() {
 				c.busy++
 				first = false
@@ -254,7 +255,7 @@ func (l *session) transfer(handle, format uint32, state amqp.DeliveryState, payl
 	l.c.put(l.channel, &t, payload)
 }
 
-// begin sends a batch, or asks for a transaction.
+// begin sends a batch, or requests a transaction.
 func (l *session) begin() {
 	l.began = time.Now()
 	if l.transactional {
@@ -265,12 +266,12 @@ func (l *session) begin() {
 	}
 }
 
-// ask sends the coordinator a declare or a discharge.
+// ask sends a declare or a discharge to the coordinator.
 func (l *session) ask(what amqp.Control) {
 	l.transfer(coordinatorHandle, amqp.MessageFormatPlain, nil, amqp.AppendControl(amqp.AppendDescriptor(nil, 0x77), what))
 }
 
-// answered takes a disposition of the broker, and does what comes next.
+// answered handles a disposition of the broker and starts the next step.
 func (l *session) answered(d *amqp.Disposition) error {
 	switch state := d.State.(type) {
 	case amqp.Declared:

@@ -14,33 +14,34 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// Options change what is usual. The zero value of each field means its default.
+// Options are the settings of a client. The zero value of each field means its default.
 type Options struct {
 	ContainerID string      // "": random
 	TLS         *tls.Config // nil: the system's roots; ignored for an emulator
-	Product     string      // named to the broker; "": ledgerbus-client
-	// SASL logs in; nil: ANONYMOUS. A client that is let in by it alone need not call Authorize.
+	Product     string      // name of the client for the broker; "": ledgerbus-client
+	// SASL logs in; nil: ANONYMOUS. A client that needs no further authorisation need not call
+	// Authorize.
 	SASL amqp.SASLType
-	Wrap func(net.Conn) net.Conn // put between AMQP and the network; nil: nothing
+	Wrap func(net.Conn) net.Conn // wraps the network connection; nil: no wrapper
 }
 
-// Client is one connection. It is safe for concurrent use.
+// A Client is one connection. It is safe for concurrent use.
 type Client struct {
 	cs   ConnectionString // set once in Dial
 	conn *amqp.Conn       // set once in Dial
 
 	stop    context.CancelFunc
-	renewed chan struct{} // closed when renewal has ended
+	renewed chan struct{} // closed when the renewal ends
 
 	mu      sync.Mutex
 	session *amqp.Session         // guarded by mu: of all senders and receivers
 	tokens  *requester            // guarded by mu: the $cbs links
 	manage  map[string]*requester // guarded by mu: the $management links, by node address
-	claims  map[string]bool       // guarded by mu: entities authorised
+	claims  map[string]bool       // guarded by mu: authorised entities
 }
 
-// Dial connects: plain TCP for an emulator, TLS otherwise. It shows no token yet; that happens per
-// entity.
+// Dial connects: with plain TCP to an emulator, else with TLS. It sends no token; tokens are sent
+// per entity.
 func Dial(ctx context.Context, cs ConnectionString, o Options) (*Client, error) {
 	if o.Product == "" {
 		o.Product = "ledgerbus-client"
@@ -89,8 +90,7 @@ func dialError(cs ConnectionString, err error) error {
 	return e
 }
 
-// Close closes the connection. Locks of messages that were received and not settled stay until they
-// end.
+// Close closes the connection. Unsettled messages stay locked until their locks end.
 func (c *Client) Close() error {
 	c.stop()
 	ended := false
@@ -102,15 +102,15 @@ func (c *Client) Close() error {
 	err := c.conn.Close()
 	<-c.renewed
 	if conn := (*amqp.ConnError)(nil); !ended && errors.As(err, &conn) && conn.RemoteErr == nil {
-		return nil // the peer answered the close and hung up before we did
+		return nil // the peer answered the close and disconnected first
 	}
 	return wrap("close", err)
 }
 
-// Conn is the connection underneath, for links that this package does not open.
+// Conn returns the underlying connection, for links that this package does not open.
 func (c *Client) Conn() *amqp.Conn { return c.conn }
 
-// Done is closed when the connection has ended.
+// Done returns a channel that is closed when the connection has ended.
 func (c *Client) Done() <-chan struct{} { return c.conn.Done() }
 
 // entitySession returns the AMQP session of senders and receivers.
@@ -127,8 +127,8 @@ func (c *Client) entitySession(ctx context.Context) (*amqp.Session, error) {
 	return c.session, nil
 }
 
-// Authorize shows a token for an entity, and its sub-queues and management node, unless that was
-// done before (2.2). Senders, receivers and requests do it by themselves.
+// Authorize sends a token for an entity, its sub-queues and its management node, unless it was sent
+// before (2.2). Senders, receivers and requests call it themselves.
 func (c *Client) Authorize(ctx context.Context, entity string) error {
 	c.mu.Lock()
 	done := c.claims[entity]
@@ -177,7 +177,7 @@ func (c *Client) putToken(ctx context.Context, entity string) error {
 	return err
 }
 
-// renew shows new tokens before the old ones end, until the client is closed.
+// renew sends new tokens before the old ones expire, until the client is closed.
 func (c *Client) renew(ctx context.Context) {
 	defer close(c.renewed)
 	ticker := time.NewTicker(tokenRenew)
@@ -197,8 +197,8 @@ func (c *Client) renew(ctx context.Context) {
 		}
 		c.mu.Unlock()
 		for _, entity := range entities {
-			// A refusal shows by itself: the broker detaches the entity's links when the old token
-			// ends (2.6).
+			// Ignores a refusal, because the broker detaches the entity's links when the old token
+			// expires (2.6).
 			one, cancel := context.WithTimeout(ctx, time.Minute)
 			_ = c.putToken(one, entity)
 			cancel()

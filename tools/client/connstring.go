@@ -12,32 +12,34 @@ import (
 	"strings"
 )
 
-// DevelopmentConnectionString is the emulator's, which a broker in development mode accepts.
+// DevelopmentConnectionString is the emulator's connection string, which a broker in development
+// mode accepts.
 const DevelopmentConnectionString = "Endpoint=sb://localhost;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true;"
 
 const maxConnectionString = 8 << 10
 
-// ConnectionString says where a namespace is and how to get in (1.3). It prints without its key.
+// A ConnectionString is the address of a namespace and the credentials for it (1.3). It prints
+// without its key.
 type ConnectionString struct {
 	Host       string // without port
 	Port       int    // 0: 5672 for an emulator, else 5671
 	Emulator   bool   // no TLS
 	EntityPath string // "": any
-	KeyName    string // "" together with a ready-made signature
+	KeyName    string // "" with a ready-made signature
 
 	key       string
 	signature string
 }
 
-// WithKey returns the connection string with the name and key of another access rule, to sign
-// tokens with.
+// WithKey returns the connection string with the name and key of another access rule, which sign
+// tokens.
 func (cs ConnectionString) WithKey(name, key string) ConnectionString {
 	cs.KeyName, cs.key, cs.signature = name, key, ""
 	return cs
 }
 
-// ParseConnectionString reads a connection string. Keys are case-insensitive and unknown ones are
-// ignored, as most SDKs do. Its errors name the key that is wrong, never a value.
+// ParseConnectionString parses a connection string. Keys are case-insensitive and unknown keys are
+// ignored, as in most SDKs. Errors name the wrong key and never contain a value.
 func ParseConnectionString(s string) (ConnectionString, error) {
 	var cs ConnectionString
 	if len(s) > maxConnectionString {
@@ -48,7 +50,7 @@ func ParseConnectionString(s string) (ConnectionString, error) {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
-		key, value, ok := strings.Cut(part, "=") // the first =: a key may end with some of them
+		key, value, ok := strings.Cut(part, "=") // the first =, because a key may end with =
 		if !ok {
 			return cs, errors.New("connection string: every part must be Key=Value")
 		}
@@ -110,12 +112,12 @@ func (cs *ConnectionString) endpoint(s string) error {
 	return nil
 }
 
-// notInHost reports whether a character cannot stand in a host name.
+// notInHost reports whether a character is invalid in a host name.
 func notInHost(r rune) bool {
 	return r <= ' ' || r == 0x7f || strings.ContainsRune(`:;/\@?#[]%"<>`, r)
 }
 
-// Address is the host:port to connect to.
+// Address returns the host:port to connect to.
 func (cs ConnectionString) Address() string {
 	port := cs.Port
 	if port == 0 {
@@ -127,7 +129,7 @@ func (cs ConnectionString) Address() string {
 	return net.JoinHostPort(cs.Host, strconv.Itoa(port))
 }
 
-// authority is the host as it stands in audiences, with its port when one was given (2.4).
+// authority returns the host as used in audiences, with its port if one was given (2.4).
 func (cs ConnectionString) authority() string {
 	if cs.Port != 0 {
 		return net.JoinHostPort(cs.Host, strconv.Itoa(cs.Port))
@@ -138,7 +140,7 @@ func (cs ConnectionString) authority() string {
 	return cs.Host
 }
 
-// String is the connection string with *** for its secret.
+// String returns the connection string with *** instead of its secret.
 func (cs ConnectionString) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Endpoint=sb://%s", cs.authority())
@@ -156,7 +158,7 @@ func (cs ConnectionString) String() string {
 	return b.String()
 }
 
-// Format implements [fmt.Formatter], so that no verb shows the key.
+// Format implements [fmt.Formatter], so that no verb prints the key.
 func (cs ConnectionString) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, cs.String()) }
 
 // LogValue implements [slog.LogValuer].

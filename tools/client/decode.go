@@ -8,8 +8,8 @@ import (
 	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// decode decodes a message. The AMQP library knows no decimals and no chars, takes symbols for
-// strings, and does not tell a body that is null from none: values that it would not keep stay as
+// decode decodes a message. The AMQP library does not know decimals and chars, decodes symbols as
+// strings, and does not distinguish a null body from no body. Values that it would not keep stay as
 // [wire.DecodeValue] returns them. A message without a body has a Sequence without sections.
 func decode(encoded []byte) (*amqp.Message, error) {
 	m := new(amqp.Message)
@@ -43,7 +43,7 @@ func decode(encoded []byte) (*amqp.Message, error) {
 	return m, decodeBody(m, s.Body.Of(encoded), s.BodyKind)
 }
 
-// decodeMap decodes a section that is a map. Symbols as keys become strings, as in the library.
+// decodeMap decodes a section that is a map. As in the library, symbols as keys become strings.
 func decodeMap(section []byte) (amqp.Annotations, error) {
 	_, content, ok := wire.SectionContent(section)
 	if !ok {
@@ -98,7 +98,7 @@ func decodeBody(m *amqp.Message, body []byte, kind wire.BodyKind) error {
 	return nil
 }
 
-// usual is a value as the library has it, where it has one that says the same.
+// usual returns a value as the library represents it, if the library has an equivalent.
 func usual(v any) any {
 	switch v := v.(type) {
 	case wire.UUID:

@@ -7,7 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Disposition is the way in which a message is settled by its lock token (6.3, update-disposition).
+// A Disposition is the way in which a message is settled by its lock token (6.3,
+// update-disposition).
 type Disposition string
 
 const (
@@ -17,8 +18,8 @@ const (
 	DeadLettered Disposition = "suspended"
 )
 
-// ReceiveDeferred receives messages that were set aside, by their sequence numbers: all of them or
-// none. Messages of a session need its id, and a receiver that holds it.
+// ReceiveDeferred receives deferred messages by their sequence numbers: all of them or none.
+// Messages of a session need its id and a receiver that holds it.
 func (c *Client) ReceiveDeferred(ctx context.Context, entity string, session *string, mode Mode, numbers ...int64) ([]*amqp.Message, error) {
 	body := map[string]any{"sequence-numbers": numbers, "receiver-settle-mode": uint32(1)}
 	if mode == ReceiveAndDelete {
@@ -48,8 +49,8 @@ func (c *Client) SettleDeferred(ctx context.Context, entity string, session *str
 	return err
 }
 
-// messagesOf decodes the messages in an answer. A lock token becomes the delivery tag, as it would
-// be on a link.
+// messagesOf decodes the messages in an answer. A lock token becomes the delivery tag, as on a
+// link.
 func messagesOf(op string, answer map[string]any) ([]*amqp.Message, error) {
 	items, _ := answer["messages"].([]any)
 	messages := make([]*amqp.Message, 0, len(items))
@@ -70,7 +71,7 @@ func messagesOf(op string, answer map[string]any) ([]*amqp.Message, error) {
 	return messages, nil
 }
 
-// deliveryTag is a lock token as a delivery tag: see [LockToken].
+// deliveryTag returns a lock token as a delivery tag: see [LockToken].
 func deliveryTag(t uuid.UUID) []byte {
 	return append([]byte{t[3], t[2], t[1], t[0], t[5], t[4], t[7], t[6]}, t[8:]...)
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/Azure/go-amqp"
 )
 
-// Error is an error that the broker answered, or one of the connection to it.
+// An Error is an error from the broker or of the connection to it.
 type Error struct {
-	Op string // what was asked: send, receive, complete, peek-message …
-	// AMQP condition such as com.microsoft:message-lock-lost, "" when there is none
+	Op string // operation: send, receive, complete, peek-message …
+	// AMQP condition such as com.microsoft:message-lock-lost; "": none
 	Condition string
 	Status    int    // of a management or token request, 0 otherwise
-	Text      string // the broker's own words
+	Text      string // the broker's text
 	cause     error
 }
 
@@ -32,10 +32,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the AMQP library or of the network, if there was one.
+// Unwrap returns the underlying error of the AMQP library or the network, if any.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Condition is the AMQP condition of an error of this package, "" when it has none.
+// Condition returns the AMQP condition of an error of this package; "" if it has none.
 func Condition(err error) string {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e.Condition
@@ -43,7 +43,7 @@ func Condition(err error) string {
 	return ""
 }
 
-// wrap turns an error of the AMQP library into an [Error].
+// wrap converts an error of the AMQP library to an [Error].
 func wrap(op string, err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
@@ -77,7 +77,7 @@ func wrap(op string, err error) error {
 	return e
 }
 
-// ended reports whether an error means that a link, its session or the connection is over.
+// ended reports whether an error means that a link, its session or the connection has ended.
 func ended(err error) bool {
 	return errors.As(err, new(*amqp.LinkError)) || errors.As(err, new(*amqp.SessionError)) || errors.As(err, new(*amqp.ConnError))
 }

@@ -16,14 +16,14 @@ import (
 	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Message is a received or peeked message as people look at it. Its JSON form is what the command
-// line prints, and what [ParseMessage] reads. What a sender can set is there so that the message
-// can be sent again as it was.
+// A Message is a received or peeked message in a form for people. The command line prints its JSON
+// form, and [ParseMessage] reads it. It contains everything that a sender can set, so that the
+// message can be sent again unchanged.
 type Message struct {
 	SequenceNumber int64   `json:"sequenceNumber,omitempty"`
 	MessageID      *string `json:"messageId,omitempty"`
 	MessageIDType  string  `json:"messageIdType,omitempty"` // "": string
-	// active, deferred, scheduled; "" when the broker does not say
+	// active, deferred or scheduled; "": the broker does not say
 	State             string  `json:"state,omitempty"`
 	SessionID         *string `json:"sessionId,omitempty"`
 	ReplyToSessionID  *string `json:"replyToSessionId,omitempty"`
@@ -42,10 +42,10 @@ type Message struct {
 	Durable           bool    `json:"durable,omitempty"`
 	Priority          *uint8  `json:"priority,omitempty"` // nil: 4
 	CreationTime      any     `json:"creationTime,omitempty"`
-	// the sender's, which limits nothing
+	// set by the sender; it limits nothing
 	AbsoluteExpiryTime any `json:"absoluteExpiryTime,omitempty"`
 	ScheduledTime      any `json:"scheduledEnqueueTime,omitempty"`
-	// where it was sent; 0: here
+	// sequence number in the entity where the message was sent; 0: this entity
 	EnqueuedSequence int64      `json:"enqueuedSequenceNumber,omitempty"`
 	EnqueuedTime     *time.Time `json:"enqueuedTime,omitempty"`
 	ExpiresAt        *time.Time `json:"expiresAt,omitempty"`
@@ -57,22 +57,22 @@ type Message struct {
 	DeadLetterDescription string         `json:"deadLetterErrorDescription,omitempty"`
 	DeadLetterSource      string         `json:"deadLetterSource,omitempty"`
 	Properties            map[string]any `json:"properties,omitempty"`
-	// PropertyTypes are the types of properties whose values do not tell them.
+	// PropertyTypes are the types of the properties whose JSON values do not determine them.
 	PropertyTypes map[string]string `json:"propertyTypes,omitempty"`
-	// The annotations that are neither the broker's nor fields of their own, and the footer, in the
-	// typed form.
+	// annotations that the broker does not set and that have no separate field, and the footer, in
+	// the typed form
 	Annotations         map[string]any `json:"annotations,omitempty"`
 	DeliveryAnnotations map[string]any `json:"deliveryAnnotations,omitempty"`
 	Footer              map[string]any `json:"footer,omitempty"`
 	Body                Body           `json:"body"`
 	// value, sequence or none; "": bytes
 	BodyType string `json:"bodyType,omitempty"`
-	// TypedBody is a value or a sequence in the typed form, where Body does not tell its types.
+	// TypedBody is a value or a sequence in the typed form, if Body does not determine its types.
 	TypedBody json.RawMessage `json:"typedBody,omitempty"`
 }
 
-// Body is the body of a message. In JSON it is a string when it is text, {"base64": …} when it is
-// not, and the value itself when the sender used an AMQP value.
+// A Body is the body of a message. In JSON it is a string if it is text, {"base64": …} if not, and
+// the value itself if the sender used an AMQP value.
 type Body struct {
 	Data  []byte
 	Value any // in the plain form; nil unless the body is an AMQP value or sequence
@@ -89,7 +89,7 @@ func (b Body) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString(b.Data)})
 }
 
-// View returns what people look at in an AMQP message.
+// View returns the form of an AMQP message for people.
 func View(m *amqp.Message) Message {
 	v := Message{Properties: map[string]any{}}
 	if h := m.Header; h != nil {
@@ -123,10 +123,10 @@ func View(m *amqp.Message) Message {
 	return v
 }
 
-// usualPriority is the priority of messages that have none.
+// usualPriority is the default priority.
 const usualPriority = 4
 
-// idOf is a message id, or one that is used like it, with its type; "" is that of a string.
+// idOf returns a message id, or a similar id, with its type; "" means string.
 func idOf(id any) (*string, string) {
 	if id == nil {
 		return nil, ""
@@ -138,8 +138,8 @@ func idOf(id any) (*string, string) {
 	return &shown, ""
 }
 
-// timeToLive is the time to live that the header says. One that is longer than the header can say
-// is between two times.
+// timeToLive returns the time to live from the header. If it is too long for the header, it is the
+// difference of two times.
 func timeToLive(m *amqp.Message) string {
 	if m.Header == nil || m.Header.TTL == 0 {
 		return ""
@@ -151,7 +151,7 @@ func timeToLive(m *amqp.Message) string {
 	return string(event.AppendDuration(nil, ttl))
 }
 
-// times adds the two times. With a time to live both are the broker's, else both are the sender's.
+// times adds the two times. With a time to live the broker has set both, otherwise the sender.
 func (v *Message) times(m *amqp.Message) {
 	creation, expiry := m.Properties.CreationTime, m.Properties.AbsoluteExpiryTime
 	if m.Header != nil && m.Header.TTL != 0 && expiry != nil {
@@ -169,7 +169,7 @@ func (v *Message) times(m *amqp.Message) {
 // property adds an application property.
 func (v *Message) property(name string, value any) {
 	switch value.(type) {
-	case wire.List, wire.Map, wire.Array: // no sender should
+	case wire.List, wire.Map, wire.Array: // invalid, but possible
 		v.Properties[name] = typed(value)
 		return
 	}
@@ -201,8 +201,8 @@ func (v *Message) body(m *amqp.Message) {
 		v.BodyType = "none"
 		return
 	default:
-		// the library takes a message without a body for one whose body is null, which some senders
-		// write
+		// the library represents a message without a body like one with a null body, which some
+		// senders write
 		v.BodyType, value = "value", exact(m.Value)
 	}
 	v.Body.Value = plain(value)
@@ -216,10 +216,10 @@ func (v *Message) body(m *amqp.Message) {
 			return
 		}
 	}
-	v.TypedBody, _ = json.Marshal(typed(value)) // whose texts and numbers are all valid
+	v.TypedBody, _ = json.Marshal(typed(value)) // all texts and numbers are valid
 }
 
-// typedMap is a map of annotations in the typed form. Of the keys only texts have a meaning.
+// typedMap returns a map of annotations in the typed form. Only text keys have a meaning.
 func typedMap(m amqp.Annotations) map[string]any {
 	var list map[string]any
 	for key, value := range m {
@@ -233,15 +233,15 @@ func typedMap(m amqp.Annotations) map[string]any {
 	return list
 }
 
-// brokers are the message annotations that the broker sets (5.2), and fields those that are fields
-// of their own.
+// brokers are the message annotations that the broker sets (5.2). fields are the annotations that
+// have separate fields.
 var (
 	brokers = []string{"x-opt-sequence-number", "x-opt-enqueue-sequence-number", "x-opt-enqueued-time", "x-opt-locked-until", "x-opt-deadletter-source",
 		"x-opt-message-state", "x-opt-partition-id"}
 	fields = []string{"x-opt-scheduled-enqueue-time", "x-opt-partition-key", "x-opt-via-partition-key"}
 )
 
-// annotations reads what the broker adds, and what a sender does (5.2).
+// annotations reads the annotations of the broker and of the sender (5.2).
 func annotations(v *Message, m *amqp.Message) {
 	a := m.Annotations
 	if n, ok := integer(a["x-opt-sequence-number"]); ok {
@@ -256,7 +256,7 @@ func annotations(v *Message, m *amqp.Message) {
 	if t, ok := a["x-opt-locked-until"].(time.Time); ok && t.Year() > 1 {
 		v.LockedUntil = &t
 	}
-	// without a lock the delivery tag means nothing
+	// the delivery tag has a meaning only with a lock
 	if token := LockToken(m); token != uuid.Nil && v.LockedUntil != nil {
 		v.LockToken = &token
 	}

@@ -18,8 +18,8 @@ import (
 	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// sent is what a sender can set of a [Message] in JSON. What the broker sets is there to be
-// ignored.
+// A sent is the part of a [Message] in JSON that a sender can set. The fields that the broker sets
+// are parsed and ignored.
 type sent struct {
 	MessageID           any             `json:"messageId"`
 	MessageIDType       string          `json:"messageIdType"`
@@ -64,10 +64,10 @@ type sent struct {
 	Source           json.RawMessage `json:"deadLetterSource"`
 }
 
-// ParseMessage reads a message in JSON, as [Message] has it, to send it: what a sender can set is
-// as it was, what the broker sets is ignored, and what no message has is refused, for it may be
-// misspelt. A message with values that the AMQP library cannot write is returned as a batch of this
-// one message.
+// ParseMessage parses a message in the JSON form of [Message] to send it. It keeps everything that
+// a sender can set and ignores everything that the broker sets. It refuses unknown fields, because
+// they may be misspelt. If a message has values that the AMQP library cannot write, ParseMessage
+// returns it as a batch of one message.
 func ParseMessage(text []byte) (*amqp.Message, error) {
 	var in sent
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -97,12 +97,12 @@ func ParseMessage(text []byte) (*amqp.Message, error) {
 	return w.message()
 }
 
-// writing is a message that is being encoded, with the first error.
+// A writing is a message being encoded, with its first error.
 type writing struct {
 	in      *sent
 	encoded []byte
-	strange bool // it has values that the library cannot write
-	null    bool // its body is null
+	strange bool // has values that the library cannot write
+	null    bool // the body is null
 	err     error
 	created wire.Opt[wire.Timestamp]
 	expires wire.Opt[wire.Timestamp]
@@ -130,7 +130,7 @@ func (w *writing) header() {
 		w.fail("timeToLive", err)
 		ms := ticks / event.TicksPerMillisecond
 		h.TTL = wire.Some(uint32(min(ms, math.MaxUint32)))
-		if ms > math.MaxUint32 { // it is between two times
+		if ms > math.MaxUint32 { // then it is the difference of two times
 			w.created = wire.Some(wire.Timestamp(w.created.Or(wire.Timestamp(time.Now().UnixMilli()))))
 			w.expires = wire.Some(wire.Timestamp(min(int64(w.created.Value)+ms, int64(event.EndOfTime))))
 		}
@@ -146,7 +146,7 @@ func (w *writing) header() {
 	}
 }
 
-// time reads a time: a text, or milliseconds where no text can say it.
+// time reads a time: a text, or milliseconds if no text can represent it.
 func (w *writing) time(field string, v any) wire.Timestamp {
 	at, err := parseAs("time", v)
 	w.fail(field, err)
@@ -175,7 +175,7 @@ func (w *writing) messageAnnotations() {
 	w.annotations(wire.SectionMessageAnnotations, w.in.Annotations, own)
 }
 
-// annotations writes a section of annotations, if it has any.
+// annotations writes a section of annotations unless it is empty.
 func (w *writing) annotations(code byte, list map[string]any, own wire.Map) {
 	field := map[byte]string{wire.SectionDeliveryAnnotations: "deliveryAnnotations", wire.SectionMessageAnnotations: "annotations", wire.SectionFooter: "footer"}[code]
 	for name, v := range list {
@@ -192,7 +192,7 @@ func (w *writing) annotations(code byte, list map[string]any, own wire.Map) {
 	w.section(code, own)
 }
 
-// section writes a map, if there is anything in it.
+// section writes a map unless it is empty.
 func (w *writing) section(code byte, m wire.Map) {
 	if len(m) == 0 || w.err != nil {
 		return
@@ -203,7 +203,7 @@ func (w *writing) section(code byte, m wire.Map) {
 	w.encoded = wire.AppendSection(w.encoded, code, ordered(m))
 }
 
-// strange reports whether the library would not write a value as it is.
+// strange reports whether the library would change a value when it writes it.
 func strange(v any) bool {
 	switch v := v.(type) {
 	case wire.Symbol, wire.Char, wire.Opaque, wire.Described, wire.Array:
@@ -256,7 +256,7 @@ func (w *writing) symbol(field string, s *string) (o wire.Opt[wire.Symbol]) {
 	return wire.Some(symbol)
 }
 
-// id reads a message id, or one that is used like it.
+// id reads a message id or a similar id.
 func (w *writing) id(field string, v any, kind string) any {
 	switch {
 	case v == nil:
@@ -339,7 +339,7 @@ func (w *writing) body() {
 	}
 }
 
-// dataOf reads a body of bytes: a text, or an object with their base64.
+// dataOf reads a body of bytes: a text, or an object with base64.
 func dataOf(body json.RawMessage) ([]byte, error) {
 	var s string
 	if len(body) == 0 || body[0] == '"' {
@@ -357,7 +357,7 @@ func dataOf(body json.RawMessage) ([]byte, error) {
 	return base64.StdEncoding.Strict().DecodeString(o["base64"])
 }
 
-// valueOf reads a body that is a value or a sequence. The two forms of it must not differ.
+// valueOf reads a body that is a value or a sequence. Its two forms must be equal.
 func valueOf(in *sent) (any, error) {
 	from := in.TypedBody
 	if len(from) == 0 {
@@ -378,7 +378,7 @@ func valueOf(in *sent) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var a, b any // with numbers as every program reads them
+	var a, b any // with numbers as most programs read them
 	if err := errors.Join(json.Unmarshal(want, &a), json.Unmarshal(in.Body, &b)); err != nil {
 		return nil, err
 	}
@@ -388,7 +388,7 @@ func valueOf(in *sent) (any, error) {
 	return v, nil
 }
 
-// message is what was encoded as the library takes it.
+// message returns the encoded message in the library's form.
 func (w *writing) message() (*amqp.Message, error) {
 	m := new(amqp.Message)
 	if !w.strange {

@@ -9,24 +9,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// Mode is how messages are received.
+// A Mode is the way in which messages are received.
 type Mode uint8
 
 const (
 	// PeekLock locks messages until they are settled or the lock ends.
 	PeekLock Mode = iota
-	// ReceiveAndDelete takes messages out of the queue as they are delivered.
+	// ReceiveAndDelete removes messages from the queue when they are delivered.
 	ReceiveAndDelete
 )
 
-// Receiver receives from one entity. Nothing comes before credit has been given.
+// A Receiver receives from one entity. It receives no message before credit is granted.
 type Receiver struct {
 	link   *amqp.Receiver
 	entity string
 }
 
-// NewReceiver opens a receiving link. Dead-letter queues are entities like any other:
-// orders/$DeadLetterQueue.
+// NewReceiver opens a receiving link. Dead-letter queues are entities too: orders/$DeadLetterQueue.
 func (c *Client) NewReceiver(ctx context.Context, entity string, mode Mode) (*Receiver, error) {
 	entity = cleanEntity(entity)
 	options := receiverOptions(mode)
@@ -40,7 +39,7 @@ func (c *Client) NewReceiver(ctx context.Context, entity string, mode Mode) (*Re
 }
 
 func receiverOptions(mode Mode) *amqp.ReceiverOptions {
-	options := &amqp.ReceiverOptions{Credit: -1} // by hand: see Credit
+	options := &amqp.ReceiverOptions{Credit: -1} // manual: see Credit
 	if mode == ReceiveAndDelete {
 		options.SettlementMode, options.RequestedSenderSettleMode = amqp.ReceiverSettleModeFirst.Ptr(), amqp.SenderSettleModeSettled.Ptr()
 	} else {
@@ -49,26 +48,26 @@ func receiverOptions(mode Mode) *amqp.ReceiverOptions {
 	return options
 }
 
-// Credit allows the broker to send n messages more.
+// Credit allows the broker to send n more messages.
 func (r *Receiver) Credit(n int) error {
 	return wrap("receive from "+r.entity, r.link.IssueCredit(uint32(n)))
 }
 
-// Receive waits for the next message. It returns the context's error as it is when there was none
-// in time.
+// Receive waits for the next message. If none arrives in time, it returns the context's error
+// unchanged.
 func (r *Receiver) Receive(ctx context.Context) (*amqp.Message, error) {
 	m, err := r.link.Receive(ctx, nil)
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
-	// by the library: see decode
+	// see decode: an error of the library: see decode
 	if err != nil && strings.Contains(err.Error(), "not implemented") {
 		return nil, &Error{Op: "receive from " + r.entity, Text: "a message contains a value of a type that this program can only peek at", cause: err}
 	}
 	return m, wrap("receive from "+r.entity, err)
 }
 
-// Drain takes unused credit back and returns the messages that were still on their way.
+// Drain withdraws unused credit and returns the messages that were still on their way.
 func (r *Receiver) Drain(ctx context.Context) ([]*amqp.Message, error) {
 	err := r.link.DrainCredit(ctx, nil)
 	var late []*amqp.Message
@@ -78,22 +77,22 @@ func (r *Receiver) Drain(ctx context.Context) ([]*amqp.Message, error) {
 	return late, wrap("receive from "+r.entity, err)
 }
 
-// Complete ends a message: it is never delivered again.
+// Complete completes a message: it is never delivered again.
 func (r *Receiver) Complete(ctx context.Context, m *amqp.Message) error {
 	return wrap("complete", r.link.AcceptMessage(ctx, m))
 }
 
-// Abandon gives a message back as a failed delivery.
+// Abandon returns a message to the queue as a failed delivery.
 func (r *Receiver) Abandon(ctx context.Context, m *amqp.Message) error {
 	return wrap("abandon", r.link.ModifyMessage(ctx, m, nil))
 }
 
-// Release gives a message back as if it had not been delivered.
+// Release returns a message to the queue as if it had not been delivered.
 func (r *Receiver) Release(ctx context.Context, m *amqp.Message) error {
 	return wrap("release", r.link.ReleaseMessage(ctx, m))
 }
 
-// Defer sets a message aside: only its sequence number finds it.
+// Defer defers a message: only its sequence number finds it.
 func (r *Receiver) Defer(ctx context.Context, m *amqp.Message) error {
 	return wrap("defer", r.link.ModifyMessage(ctx, m, &amqp.ModifyMessageOptions{UndeliverableHere: true}))
 }
@@ -104,13 +103,13 @@ func (r *Receiver) DeadLetter(ctx context.Context, m *amqp.Message, reason, desc
 	return wrap("dead-letter", r.link.RejectMessage(ctx, m, &amqp.Error{Condition: "com.microsoft:dead-letter", Info: info}))
 }
 
-// Close detaches the link. Locks of its messages stay until they end.
+// Close detaches the link. Its messages stay locked until their locks end.
 func (r *Receiver) Close(ctx context.Context) error {
 	return wrap("close receiver", r.link.Close(ctx))
 }
 
-// LockToken is the token of a message's lock; zero when it has none. As a delivery tag its first
-// three groups are little-endian (4.5).
+// LockToken returns the token of a message's lock, or zero if there is none. The first three groups
+// of the delivery tag are little-endian (4.5).
 func LockToken(m *amqp.Message) uuid.UUID {
 	var token uuid.UUID
 	t := m.DeliveryTag

@@ -11,14 +11,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// requester is a pair of links to a request-response node: $cbs or $management. One request is
-// under way at a time.
+// A requester is a pair of links to a request-response node: $cbs or $management. It has one
+// request in progress at a time.
 type requester struct {
 	node     string         // set once in newRequester
 	replyTo  string         // set once in newRequester
 	sender   *amqp.Sender   // set once in newRequester
 	receiver *amqp.Receiver // set once in newRequester
-	turn     chan struct{}  // holds one element; who takes it owns the links and last
+	turn     chan struct{}  // holds one element; its taker owns the links and last
 	last     uint64
 }
 
@@ -42,8 +42,8 @@ func (c *Client) newRequester(ctx context.Context, node string) (*requester, err
 	return r, nil
 }
 
-// call sends a request and waits for its answer. Answers of earlier requests that were given up on
-// are skipped. A status other than 2xx is an [Error].
+// call sends a request and waits for its answer. It skips answers to earlier requests that were
+// given up. A status other than 2xx is an [Error].
 func (r *requester) call(ctx context.Context, op string, request *amqp.Message) (*amqp.Message, error) {
 	select {
 	case <-r.turn:
@@ -95,8 +95,8 @@ func statusError(op string, answer *amqp.Message) error {
 	return e
 }
 
-// Manage asks the management node of an entity for an operation, such as "renew-lock" (6.3), and
-// returns the answer's body: empty when there is none, as for status 204.
+// Manage sends an operation such as "renew-lock" (6.3) to the management node of an entity, and
+// returns the answer's body. The body is empty if there is none, as for status 204.
 func (c *Client) Manage(ctx context.Context, entity, operation string, body map[string]any) (map[string]any, error) {
 	entity = cleanEntity(entity)
 	if err := c.Authorize(ctx, entity); err != nil {
@@ -145,7 +145,7 @@ func (c *Client) Manage(ctx context.Context, entity, operation string, body map[
 	return result, nil
 }
 
-// Peek looks at messages without locking them: at most count, from a sequence number on. No message
+// Peek returns at most count messages from a sequence number on, without locking them. No message
 // is no error.
 func (c *Client) Peek(ctx context.Context, entity string, from int64, count int) ([]*amqp.Message, error) {
 	return c.peek(ctx, entity, map[string]any{"from-sequence-number": from, "message-count": int32(count)})
@@ -160,14 +160,14 @@ func (c *Client) peek(ctx context.Context, entity string, request map[string]any
 	body, err := c.Manage(ctx, entity, "peek-message", request)
 	if err != nil {
 		if e, ok := err.(*Error); ok && e.Status == 404 && e.Condition == "com.microsoft:message-not-found" {
-			return nil, nil // another way to say 204 (6.3)
+			return nil, nil // equivalent to 204 (6.3)
 		}
 		return nil, err
 	}
 	return messagesOf("peek-message", body)
 }
 
-// RenewLocks moves the ends of locks and returns the new ones, in order.
+// RenewLocks renews locks and returns their new ends, in order.
 func (c *Client) RenewLocks(ctx context.Context, entity string, tokens ...uuid.UUID) ([]time.Time, error) {
 	ids := make([]amqp.UUID, len(tokens))
 	for i, t := range tokens {
@@ -211,7 +211,7 @@ func entry(m any, key string) any {
 	return nil
 }
 
-// integer reads an integer of any type: peers differ in which one they send.
+// integer reads an integer of any type, because peers send different types.
 func integer(v any) (int64, bool) {
 	switch r := reflect.ValueOf(v); {
 	case r.CanInt():

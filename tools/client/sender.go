@@ -11,15 +11,15 @@ import (
 // batchFormat marks a message whose data sections are messages (3.4).
 const batchFormat = 0x80013700
 
-// ErrBatchFull is the error of [Batch.Add] when the message does not fit any more.
+// ErrBatchFull is the error of [Batch.Add] if the message does not fit.
 var ErrBatchFull = errors.New("client: the batch is full")
 
-// NewMessage makes a message with a body and a random message id.
+// NewMessage returns a message with a body and a random message id.
 func NewMessage(body []byte) *amqp.Message {
 	return &amqp.Message{Data: [][]byte{body}, Properties: &amqp.MessageProperties{MessageID: uuid.NewString()}}
 }
 
-// Sender sends to one entity. It is safe for concurrent use.
+// A Sender sends to one entity. It is safe for concurrent use.
 type Sender struct {
 	link   *amqp.Sender
 	entity string
@@ -37,14 +37,14 @@ func (c *Client) NewSender(ctx context.Context, entity string) (*Sender, error) 
 	return &Sender{link: link, entity: entity}, nil
 }
 
-// Send returns when the broker has stored the message, or refused it. When it fails without an
-// answer (the context ended, the connection broke) the message may be stored or not.
+// Send sends a message and returns when the broker has stored or refused it. If Send fails without
+// an answer (the context ended, the connection broke), the message may or may not be stored.
 func (s *Sender) Send(ctx context.Context, m *amqp.Message) error {
 	return wrap("send to "+s.entity, s.link.Send(ctx, m, nil))
 }
 
-// Begin sends a message and returns before the answer: call wait for it. Messages begun one after
-// the other are stored in that order.
+// Begin sends a message and returns before the answer; wait waits for the answer. Messages of
+// consecutive calls are stored in that order.
 func (s *Sender) Begin(ctx context.Context, m *amqp.Message) (wait func(context.Context) error, err error) {
 	receipt, err := s.link.SendWithReceipt(ctx, m, nil)
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Sender) Begin(ctx context.Context, m *amqp.Message) (wait func(context.
 	}, nil
 }
 
-// MaxMessageSize is the largest message or batch the broker takes, in bytes.
+// MaxMessageSize returns the maximum size of a message or batch in bytes.
 func (s *Sender) MaxMessageSize() int { return int(min(s.link.MaxMessageSize(), 1<<30)) }
 
 // Close detaches the link.
@@ -75,8 +75,8 @@ func (s *Sender) Close(ctx context.Context) error {
 	return wrap("close sender", s.link.Close(ctx))
 }
 
-// Batch is a list of messages of which all are stored or none. It must hold at least one before it
-// is sent.
+// A Batch is a list of messages that are stored all or none. It must contain at least one message
+// before it is sent.
 type Batch struct {
 	// the first message's sections, and every message as a data section; nil: empty
 	envelope *amqp.Message
@@ -86,7 +86,7 @@ type Batch struct {
 
 const sectionRoom = 16 // bytes of a data section's own header, rounded up
 
-// NewBatch makes an empty batch as large as the broker allows.
+// NewBatch returns an empty batch of the maximum size that the broker allows.
 func (s *Sender) NewBatch() *Batch {
 	limit := s.MaxMessageSize()
 	if limit == 0 || limit > 1<<20 {
@@ -95,7 +95,8 @@ func (s *Sender) NewBatch() *Batch {
 	return &Batch{limit: limit}
 }
 
-// Add puts a message into the batch, or returns [ErrBatchFull] and leaves the batch as it was.
+// Add adds a message to the batch. If the message does not fit, Add returns [ErrBatchFull] and does
+// not change the batch.
 func (b *Batch) Add(m *amqp.Message) error {
 	encoded, err := m.MarshalBinary()
 	if m.Format == batchFormat && len(m.Data) == 1 { // see ParseMessage
@@ -123,7 +124,7 @@ func (b *Batch) Add(m *amqp.Message) error {
 	return nil
 }
 
-// Len is how many messages the batch holds.
+// Len returns the number of messages in the batch.
 func (b *Batch) Len() int {
 	if b.envelope == nil {
 		return 0
@@ -131,5 +132,5 @@ func (b *Batch) Len() int {
 	return len(b.envelope.Data)
 }
 
-// Message is the batch as one message, for [Sender.Send] or [Sender.Begin].
+// Message returns the batch as one message for [Sender.Send] or [Sender.Begin].
 func (b *Batch) Message() *amqp.Message { return b.envelope }

@@ -12,9 +12,9 @@ const (
 	sessionFilterCode = 0x000000137000000C // (4.2)
 )
 
-// NewSessionReceiver locks a message session and opens a link that receives its messages: the
-// session named, or with nil the next one that has messages, for which the broker waits as long as
-// asked. The lock ends with the link.
+// NewSessionReceiver locks a message session and opens a link that receives its messages. It locks
+// the named session, or with nil the next one that has messages, for which the broker waits up to
+// wait. The lock ends with the link.
 func (c *Client) NewSessionReceiver(ctx context.Context, entity string, session *string, wait time.Duration, mode Mode) (*Receiver, error) {
 	entity = cleanEntity(entity)
 	var id any
@@ -38,7 +38,7 @@ func (c *Client) NewSessionReceiver(ctx context.Context, entity string, session 
 	return r, nil
 }
 
-// Session is the id of the session the receiver holds.
+// Session returns the id of the session that the receiver holds.
 func (r *Receiver) Session() (id string, ok bool) {
 	id, ok = r.link.LinkSourceFilterValue(sessionFilter).(string)
 	return id, ok

@@ -14,9 +14,9 @@ const (
 	tokenRenew = tokenLife * 3 / 4
 )
 
-// Token is a shared access signature for an audience, the URL of an entity or of the namespace
-// (wire-protocol 2.5), good for an hour from now. If the connection string has a ready-made one in
-// place of a key, Token returns that.
+// Token returns a shared access signature for an audience, the URL of an entity or of the namespace
+// (wire-protocol 2.5). It is valid for an hour from now. If the connection string contains a
+// ready-made signature instead of a key, Token returns that one.
 func (cs ConnectionString) Token(audience string, now time.Time) string {
 	if cs.signature != "" {
 		return cs.signature

@@ -19,19 +19,18 @@ import (
 	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// A value of AMQP has two forms in JSON. The plain one is for people: a time is a text, and so is
-// an id. The typed one can be read back as the same value: it is the plain one where that says the
-// type (a text, true, false, null, a whole number, which is a long, any other number, which is a
-// double, a list), and an object with the type elsewhere, such as {"type": "uuid", "value": "…"}.
+// A value of AMQP has two forms in JSON. The plain form is for people: times and ids are texts. The
+// typed form can be read back as the same value. It is the plain form if that determines the type
+// (a text, true, false, null, a whole number, which is a long, any other number, which is a double,
+// a list). Otherwise it is an object with the type, such as {"type": "uuid", "value": "…"}.
 
-// generous bounds values that the AMQP library has decoded already.
+// generous are the limits for values that the AMQP library has already decoded.
 var generous = wire.Limits{Depth: 100, Described: 10, Elements: 1 << 24, ZeroWidth: 1 << 20}
 
-// maxDepth is how many lists, maps and described values may be inside each other in JSON.
+// maxDepth is the maximum nesting of lists, maps and described values in JSON.
 const maxDepth = 30
 
-// arrayCodes are the types that elements of an array can have, with the constructor that is
-// written.
+// arrayCodes are the possible types of array elements, with the constructors to write.
 var arrayCodes = map[string]byte{
 	"null": wire.CodeNull, "bool": wire.CodeBool, "ubyte": wire.CodeUbyte, "ushort": wire.CodeUshort, "uint": wire.CodeUint,
 	"ulong": wire.CodeUlong, "byte": wire.CodeByte, "short": wire.CodeShort, "int": wire.CodeInt, "long": wire.CodeLong,
@@ -49,13 +48,13 @@ var narrow = map[byte]byte{
 	wire.CodeList8: wire.CodeList32, wire.CodeMap8: wire.CodeMap32, wire.CodeArray8: wire.CodeArray32,
 }
 
-// decimals are the names and lengths of the types that are carried and not understood.
+// decimals are the names and lengths of the types that are passed through without interpretation.
 var decimals = map[byte]struct {
 	name  string
 	bytes int
 }{wire.CodeDecimal32: {"decimal32", 4}, wire.CodeDecimal64: {"decimal64", 8}, wire.CodeDecimal128: {"decimal128", 16}}
 
-// typeName is the type of a value, as the typed form has it.
+// typeName returns the type of a value as the typed form names it.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -102,8 +101,8 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v) // bool, string
 }
 
-// exact turns a value of the AMQP library into one that has its AMQP type, with maps in the order
-// of their keys. Values that have it already stay.
+// exact converts a value of the AMQP library to a value with its AMQP type, with maps in the order
+// of their keys. Values that already have a type stay.
 func exact(v any) any {
 	switch v := v.(type) {
 	case amqp.Null:
@@ -119,7 +118,7 @@ func exact(v any) any {
 		return v
 	case wire.List, wire.Map, wire.Array, wire.Described:
 		return ordered(v)
-	case []any: // with values of either kind
+	case []any: // elements of either form
 		return wire.List(each(v, exact))
 	}
 	encoded, err := (&amqp.Message{Value: v}).MarshalBinary()
@@ -134,8 +133,8 @@ func exact(v any) any {
 	return ordered(decoded)
 }
 
-// ordered sorts the entries of all maps in a value by their keys: the library keeps no order, and
-// none has a meaning.
+// ordered sorts the entries of all maps in a value by their keys. The library keeps no order, and
+// the order has no meaning.
 func ordered(v any) any {
 	switch v := v.(type) {
 	case wire.List:
@@ -160,7 +159,7 @@ func ordered(v any) any {
 	return v
 }
 
-// plain is a value as people read it in JSON.
+// plain returns a value in the plain form of JSON.
 func plain(v any) any {
 	switch v := v.(type) {
 	case float32, float64: // JSON has no NaN and no infinities
@@ -206,7 +205,7 @@ func each(list []any, form func(any) any) []any {
 	return items
 }
 
-// typed is a value in JSON that can be read back as the same value.
+// typed returns a value in the typed form, which can be read back as the same value.
 func typed(v any) any {
 	switch v := v.(type) {
 	case wire.List:
@@ -244,7 +243,7 @@ func elementType(code byte) string {
 	return ""
 }
 
-// untyped reports whether the plain form of a value is enough to read it back.
+// untyped reports whether the plain form of a value determines it completely.
 func untyped(v any) bool {
 	switch v.(type) {
 	case nil, bool, string, int64:
@@ -261,12 +260,12 @@ func untyped(v any) bool {
 	return err == nil && same(back, v)
 }
 
-// same reports whether two values are encoded alike.
+// same reports whether two values have the same encoding.
 func same(a, b any) bool {
 	return bytes.Equal(wire.AppendValue(nil, ordered(a)), wire.AppendValue(nil, ordered(b)))
 }
 
-// readJSON reads one value with its numbers as they are written.
+// readJSON reads one value and keeps its numbers as written.
 func readJSON(encoded []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(encoded))
 	d.UseNumber()
@@ -274,7 +273,7 @@ func readJSON(encoded []byte) (v any, err error) {
 	return v, err
 }
 
-// parseValue reads the typed form. An object without a type is a map with texts for keys.
+// parseValue reads the typed form. An object without a type is a map with text keys.
 func parseValue(v any, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("values are nested more than %d deep", maxDepth)
@@ -335,7 +334,7 @@ func parseDescribed(descriptor, value any, depth int) (any, error) {
 	return d, err
 }
 
-// parseTyped reads an object that says its type.
+// parseTyped reads an object with a type.
 func parseTyped(kind string, v map[string]any, depth int) (any, error) {
 	for name := range v {
 		if name != "type" && name != "value" && (kind != "array" || name != "of" && name != "descriptors") {
@@ -415,7 +414,7 @@ func parseArray(v map[string]any, items []any, depth int) (any, error) {
 	return a, nil
 }
 
-// parseAs reads the plain form of a value whose type is known. It is a text, a number or a boolean.
+// parseAs reads the plain form of a value of a known type. It is a text, a number or a boolean.
 func parseAs(kind string, v any) (value any, err error) {
 	s := ""
 	switch v := v.(type) {
@@ -445,10 +444,10 @@ func parseAs(kind string, v any) (value any, err error) {
 	return value, nil
 }
 
-// errType: there is no such type.
+// errType reports an unknown type.
 var errType = errors.New("no such type")
 
-// parseText reads a simple value, by its type.
+// parseText reads a simple value by its type.
 func parseText(kind, s string) (any, error) {
 	for code, d := range decimals {
 		if d.name == kind {
@@ -527,7 +526,7 @@ func parseSigned(kind, s string) (any, error) {
 	return n, err
 }
 
-// parseChar reads a code point: half of a pair of a 16-bit char has no text.
+// parseChar reads a code point. Half of a 16-bit surrogate pair has no text.
 func parseChar(s string) (any, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil || n > utf8.MaxRune {
@@ -536,7 +535,7 @@ func parseChar(s string) (any, error) {
 	return wire.Char(n), nil
 }
 
-// asciiSymbol is a symbol, which has ASCII characters only.
+// asciiSymbol returns a symbol, which has only ASCII characters.
 func asciiSymbol(s string) (any, error) {
 	for i := range len(s) {
 		if s[i] > 0x7f {

@@ -1,5 +1,5 @@
-// Package doctor examines a data directory and the machine that it is on: who may read it, how the
-// disk syncs, the clock, and the log with every event replayed. It changes nothing there: the files
-// that it writes to measure syncs lose their names before they are written to. It needs no broker,
-// and waits for none.
+// Package doctor examines a data directory and its machine: the permissions, the speed of disk
+// syncs, the clock, and the log with every event replayed. It does not change the directory: the
+// files that it writes to measure syncs are unlinked first. It neither needs a broker nor waits for
+// one.
 package doctor

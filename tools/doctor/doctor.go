@@ -17,31 +17,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// Verdict is how good or bad a finding is.
+// A Verdict rates a finding.
 type Verdict string
 
 const (
 	Good    Verdict = "ok"
-	Warning Verdict = "warning" // it works, and somebody should know
-	Bad     Verdict = "bad"     // a broker does not start with it, loses or refuses something
+	Warning Verdict = "warning" // works, but needs attention
+	Bad     Verdict = "bad"     // a broker does not start, loses data or refuses requests
 )
 
-// Finding is what a check has found.
+// A Finding is the result of a check.
 type Finding struct {
 	Check   string // permissions, disk, sync, log, replay, clock
 	Verdict Verdict
-	Text    string // what is the case, in one line
-	Remedy  string // what to do; "": nothing
+	Text    string // the result in one line
+	Remedy  string // the action to take; "": none
 }
 
-// Options say what is examined.
+// Options select the checks.
 type Options struct {
 	tools.Beside
 	Now  func() time.Time // the wall clock
-	Sync time.Duration    // how long each way of syncing is measured
+	Sync time.Duration    // duration of each sync measurement
 }
 
-// Bounds of verdicts.
+// Thresholds of the verdicts.
 const (
 	slowSync  = 10 * time.Millisecond
 	lateSync  = 100 * time.Millisecond // p99
@@ -50,14 +50,14 @@ const (
 	leastFree = 16 << 20 // less is too little for the reserve of a start
 	mostNamed = 3        // files with the same defect
 
-	// as a start has them (reliability.md 1.4)
+	// limits of a start (reliability.md 1.4)
 	maxBehind = time.Hour
 	notable   = 10 * time.Minute
 	maxGap    = 400 * 24 * time.Hour
 )
 
-// Examine examines a data directory and tells what it finds, as it is found. The error is about the
-// examination itself, such as that there is no directory.
+// Examine checks a data directory and reports each finding. It returns an error only if the
+// directory cannot be examined, for example because it does not exist.
 func Examine(ctx context.Context, dir string, o Options, tell func(Finding) error) error {
 	if info, err := os.Stat(dir); err != nil {
 		return err
@@ -83,12 +83,11 @@ func (e *examination) found(check string, v Verdict, remedy, format string, args
 	return e.tell(Finding{check, v, fmt.Sprintf(format, args...), remedy})
 }
 
-// permissions looks who else may read what is in the directory, and whether anything leads out of
-// it.
+// permissions checks which other users can read the directory, and whether a link leads out of it.
 func (e *examination) permissions(context.Context) error {
 	files, open, links := 0, named{}, named{}
 	err := filepath.WalkDir(e.dir, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // a broker beside it has removed it
+		if errors.Is(err, fs.ErrNotExist) { // a running broker has removed it
 			return nil
 		}
 		if err != nil {
@@ -121,10 +120,10 @@ func (e *examination) permissions(context.Context) error {
 	return e.found("permissions", Good, "", "only the owner can access the %d files and directories", files)
 }
 
-// public are the files that others may read: a certificate authority is there to be trusted.
+// public are the files that others may read. A certificate authority is made to be trusted.
 var public = map[string]bool{"tls/ca.pem": true}
 
-// named is a list of files, of which only the first are named.
+// A named is a list of files. It names only the first ones.
 type named struct {
 	first []string
 	count int
@@ -165,7 +164,7 @@ func (e *examination) disk(context.Context) error {
 	return e.found("disk", v, remedy, "%s of %s free", size(space.Free), size(space.Total))
 }
 
-// size is a number of bytes for people.
+// size formats a number of bytes.
 func size(n int64) string {
 	for _, unit := range []string{"bytes", "KiB", "MiB", "GiB"} {
 		if n < 10_000 {
@@ -176,8 +175,8 @@ func size(n int64) string {
 	return fmt.Sprintf("%d TiB", n)
 }
 
-// log has every checksum compared and every event replayed, as log verify does, and looks at the
-// clock by what is newest in the log.
+// log compares every checksum and replays every event, as log verify does. It checks the clock
+// against the newest record.
 func (e *examination) log(context.Context) error {
 	v := verified{examination: e}
 	report, err := tools.Verify(&v, e.dir, tools.VerifyOptions{JSON: true, Beside: e.Beside})
@@ -211,7 +210,7 @@ func (e *examination) log(context.Context) error {
 	return e.clock(v.newest)
 }
 
-// told says what a replay came to, by how many stored states it was compared with.
+// told describes the result of a replay, by the number of stored states that it was compared with.
 func told(states int) string {
 	switch states {
 	case 0:
@@ -222,11 +221,11 @@ func told(states int) string {
 	return fmt.Sprintf("the result matches the hashes of %d stored states", states)
 }
 
-// verified reads what [tools.Verify] prints.
+// A verified collects the output of [tools.Verify].
 type verified struct {
 	*examination
 	newest time.Time
-	damage string // the first
+	damage string // the first damaged place
 }
 
 func (v *verified) Write(line []byte) (int, error) {
@@ -246,7 +245,7 @@ func (v *verified) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// clock compares the machine's with the newest record, by the rules of a start.
+// clock compares the machine's clock with the newest record, by the rules of a start.
 func (e *examination) clock(newest time.Time) error {
 	now := e.Now()
 	text := now.UTC().Format(time.RFC3339)

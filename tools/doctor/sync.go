@@ -13,29 +13,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// atOnce are the numbers of files that are synced at the same time, one measurement after the
-// other.
+// atOnce are the numbers of files that are synced concurrently, one measurement after the other.
 var atOnce = []int{1, 2, 4, 8}
 
-// block is what is written before each sync, bytes: about a small frame.
+// block is the number of bytes written before each sync: about a small frame.
 const block = 4 << 10
 
-// syncs are times of syncs.
+// A syncs contains the durations of syncs.
 type syncs struct {
 	times []time.Duration
 	took  time.Duration
 }
 
-// rate is how many syncs were made in a second.
+// rate returns the number of syncs per second.
 func (s *syncs) rate() float64 { return float64(len(s.times)) / s.took.Seconds() }
 
-// part is the time that a part p of all syncs, from 0 to 1, took at most.
+// part returns the duration that a share p of all syncs, from 0 to 1, does not exceed.
 func (s *syncs) part(p float64) time.Duration {
 	return s.times[min(len(s.times)-1, int(p*float64(len(s.times))))]
 }
 
-// sync measures how long the disk takes to make a little durable, and how many of that it does at
-// once, as several partitions need it.
+// sync measures how long the disk takes to make a small write durable, and how many such writes it
+// makes durable concurrently, as several partitions need it.
 func (e *examination) sync(ctx context.Context) error {
 	var all []*syncs
 	for _, n := range atOnce {
@@ -71,9 +70,9 @@ func short(d time.Duration) time.Duration {
 	return d.Round(10 * time.Microsecond)
 }
 
-// measure syncs n files at the same time.
+// measure syncs n files concurrently.
 func (e *examination) measure(ctx context.Context, n int) (*syncs, error) {
-	var mu sync.Mutex // guards what follows
+	var mu sync.Mutex // guards the variables below
 	all := &syncs{}
 	var failed error
 	var group sync.WaitGroup
@@ -97,8 +96,8 @@ func (e *examination) measure(ctx context.Context, n int) (*syncs, error) {
 	return all, failed
 }
 
-// syncFile writes and syncs one file for as long as is measured. It loses its name before anything
-// is written to it, so that nothing is left of it however the process ends.
+// syncFile writes and syncs one file for the duration of a measurement. It unlinks the file before
+// it writes, so that the file disappears however the process ends.
 func (e *examination) syncFile(ctx context.Context, i int) (times []time.Duration, err error) {
 	name := filepath.Join(e.dir, fmt.Sprintf("doctor-%d-%d.tmp", os.Getpid(), i))
 	f, err := disk.OS{}.Create(name)

@@ -11,16 +11,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// role is what the bytes of a blob are.
+// A role is the meaning of a blob's bytes.
 type role uint8
 
 const (
-	isBody    role = iota // a message as it was sent
-	isChanges             // of its properties
-	isState               // of a session
+	isBody    role = iota // a message as sent
+	isChanges             // changes of a message's properties
+	isState               // state of a session
 )
 
-// roleOf is what a blob of an event is.
+// roleOf returns the role of a blob of an event.
 func roleOf(ev event.Event, b event.Blob) role {
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued:
@@ -39,8 +39,8 @@ func roleOf(ev event.Event, b event.Blob) role {
 	return isChanges
 }
 
-// substitute is what takes the place of bytes that are not kept: as many bytes, which can be read
-// as something of the same role.
+// substitute returns the replacement of bytes that are not kept: the same number of bytes, readable
+// in the same role.
 func substitute(of role, size int, text string) []byte {
 	switch of {
 	case isChanges:
@@ -57,7 +57,7 @@ func padded(text string, size int) []byte {
 	return p
 }
 
-// body is a message of a size: one data section with a text, as far as that fits.
+// body returns a message of a size: one data section with as much of a text as fits.
 func body(text string, size int) []byte {
 	switch {
 	case size >= 8:
@@ -73,15 +73,15 @@ func body(text string, size int) []byte {
 	case size == 4: // an amqp-value, null
 		return []byte{0, 0x53, 0x77, 0x40}
 	}
-	return make([]byte, size) // shorter than any message
+	return make([]byte, size) // too short for a message
 }
 
-// noChanges is property changes of a size, four bytes at least, that change nothing: they remove
-// properties that no message has.
+// noChanges returns property changes of a size, at least four bytes, that change nothing: they
+// remove properties that no message has.
 func noChanges(size int) []byte {
-	const longest = 128 // bytes of a name, and of its length
+	const longest = 128 // bytes of a name and its length
 	for width := 1; size >= 3+width; width++ {
-		// of names: the rest is the form, their number, and that there is nothing else
+		// the rest is: bytes of names; the rest is the form, their number, and the end
 		all := size - 3 - width
 		n := max((all+longest-1)/longest, 1<<(7*(width-1)))
 		if width == 1 && all == 0 {
@@ -96,19 +96,19 @@ func noChanges(size int) []byte {
 		}
 		return c.Append(nil)
 	}
-	return make([]byte, size) // no changes are so short
+	return make([]byte, size) // too short for changes
 }
 
 func uvarintSize(n int) int { return len(binary.AppendUvarint(nil, uint64(n))) }
 
-// digest is a text that identifies a body: the SHA-256 of its payload.
+// digest returns a text that identifies a body: the SHA-256 of its payload.
 func digest(stored []byte) string {
 	sum := sha256.Sum256(payload(stored))
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// payload is what a program has sent as the body: the contents of a message's data sections, or
-// other body sections as they stand. Bytes that are no message are taken as a whole.
+// payload returns the body that a program has sent: the contents of a message's data sections, or
+// other body sections unchanged. If the bytes are not a message, it returns all of them.
 func payload(stored []byte) (data []byte) {
 	for p := stored; len(p) > 0; {
 		code, rest, ok := section(p)
@@ -138,7 +138,7 @@ func section(p []byte) (code byte, rest []byte, ok bool) {
 	return 0, nil, false
 }
 
-// value is how long an AMQP value is, with its constructor, and where its contents begin.
+// value returns the length of an AMQP value with its constructor, and the start of its contents.
 func value(p []byte) (size, head int, ok bool) {
 	if len(p) == 0 {
 		return 0, 0, false
@@ -165,7 +165,7 @@ func value(p []byte) (size, head int, ok bool) {
 	return size, head, size <= len(p)
 }
 
-// masks replace the keys of access rules by keys that nobody knows, equal ones by equal ones.
+// masks replaces the keys of access rules with unknown keys, equal keys with equal ones.
 type masks [32]byte
 
 func (m *masks) of(key string) string {
@@ -179,7 +179,7 @@ func (m *masks) of(key string) string {
 	return string(p[:len(key)])
 }
 
-// rules are access rules with other keys.
+// rules returns access rules with replaced keys.
 func (m *masks) rules(list []event.AccessRule) []event.AccessRule {
 	masked := make([]event.AccessRule, len(list))
 	for i, r := range list {

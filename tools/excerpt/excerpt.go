@@ -16,18 +16,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// Bodies says what becomes of the bodies of messages.
+// Bodies selects the handling of message bodies.
 type Bodies string
 
 const (
 	Keep Bodies = "keep"
-	// a note stands in the place of each, of the same size. Session states and property changes are
-	// dropped as well
+	// replaces each body with a note of the same size, and also drops session states and property
+	// changes
 	Drop Bodies = "drop"
-	Hash Bodies = "hash" // the SHA-256 of its payload does. All else is as with Drop
+	Hash Bodies = "hash" // like Drop, with the SHA-256 of the payload as the note
 )
 
-// Options say what is cut out.
+// Options select the contents of a slice.
 type Options struct {
 	Since, Until *ledger.Instant // both inclusive; nil: from the beginning, to the end
 	Entity       string          // "": all
@@ -36,33 +36,33 @@ type Options struct {
 	Progress     func(partition int) // called before each log is written; may be nil
 }
 
-// Slice is what a directory that was cut out says of itself, in slice.json.
+// A Slice is the description of a slice in slice.json.
 type Slice struct {
 	Version   int       `json:"slice"`     // 1
 	Of        string    `json:"of"`        // namespace id of the original
-	Namespace string    `json:"namespace"` // and of this one
+	Namespace string    `json:"namespace"` // namespace id of the slice
 	Made      time.Time `json:"made"`
-	Since     string    `json:"since,omitzero"` // as asked for: a time or a place
+	Since     string    `json:"since,omitzero"` // as requested: a time or a place
 	Until     string    `json:"until,omitzero"`
-	Entities  []string  `json:"entities,omitzero"` // the entities that it has; none: all
+	Entities  []string  `json:"entities,omitzero"` // selected entities; none: all
 	Bodies    Bodies    `json:"bodies"`
 	Logs      []Log     `json:"logs"`
 }
 
-// Log is what a slice has of a log.
+// A Log describes a log of a slice.
 type Log struct {
 	Partition uint64 `json:"partition"`
 	Base      uint64 `json:"base"` // LSN at which its history begins, with a state
 	End       uint64 `json:"end"`
 	Messages  int    `json:"messages"` // in that state
 	Events    int    `json:"events"`
-	From      string `json:"from,omitzero"` // of the first of the events, and of the last
+	From      string `json:"from,omitzero"` // time of the first event and of the last
 	To        string `json:"to,omitzero"`
 
 	chapter uint32
 }
 
-// String says, for people, what the directory is a slice of.
+// String describes the slice for people.
 func (s *Slice) String() string {
 	text := "a slice of the namespace " + s.Of
 	if s.Since != "" {
@@ -77,15 +77,15 @@ func (s *Slice) String() string {
 	return text + "; bodies: " + string(s.Bodies)
 }
 
-// Name is the file in which a slice says what it is.
+// Name is the name of the file that describes a slice.
 const Name = "slice.json"
 
-// maxDescription bounds that file, bytes.
+// maxDescription is the maximum size of that file in bytes.
 const maxDescription = 1 << 20
 
 // Cut writes a part of the logs of a store to a directory that is being received. tell gets notes
-// about history that is not there. The directory is not complete before [tools.Incoming.Finish].
-// Errors about what was asked for wrap those of package ledger.
+// about missing history. The directory is complete only after [tools.Incoming.Finish]. Errors about
+// the requested part wrap errors of package ledger.
 func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming, o Options) (*Slice, error) {
 	ns := s.Namespace()
 	of, err := ledger.New(s, tell).Extent(ctx, o.Since, o.Until, o.Entity)
@@ -130,7 +130,7 @@ func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming,
 	return made, x.Close()
 }
 
-// Read returns what a directory says of itself; nil: it is no slice.
+// Read returns the description of a slice; nil: the directory is not a slice.
 func Read(dir string, ns log.Store) (*Slice, error) {
 	if !isSlice(ns.Namespace().Capabilities) {
 		return nil, nil

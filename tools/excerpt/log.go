@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// copying is one log of which a part is written.
+// A copying writes a part of one log.
 type copying struct {
 	log.Partition
 	of     *ledger.Extent
@@ -25,12 +25,12 @@ type copying struct {
 	masks  *masks
 
 	chapters []log.Stretch
-	begin    event.LSN // where the base stands
-	end      event.LSN // where the log is to end
-	last     place     // where the first record stands that is too late; zero: none is
+	begin    event.LSN // position of the base
+	end      event.LSN // end of the copied log
+	last     place     // place of the first record that is too late; zero: none
 	named    map[event.OriginID]bool
-	needed   map[event.Position]need // what the base points to
-	gaps     bool                    // some bodies are gone from the original
+	needed   map[event.Position]need // bytes that the base points to
+	gaps     bool                    // the original lacks some bodies
 	summary  Log
 
 	buf []byte
@@ -42,13 +42,13 @@ type place struct {
 	number int
 }
 
-// need is bytes in front of the base that the base points to.
+// A need is bytes before the base that the base points to.
 type need struct {
 	event.BodyRef
 	role role
 }
 
-// plan finds out what is to be written: where the log ends, and who asked for what is wanted.
+// plan determines the end of the log and the origins of the wanted events.
 func (c *copying) plan(ctx context.Context, clock uint64) error {
 	first, end := c.Bounds()
 	c.end, c.named = end, make(map[event.OriginID]bool)
@@ -95,11 +95,11 @@ func (c *copying) plan(ctx context.Context, clock uint64) error {
 	return nil
 }
 
-// whole is the least that the addresses of a frame take, bytes: a log without frames gets one.
+// whole is the minimum number of address bytes of a frame; a log without frames gets one frame.
 const whole = 104
 
-// bound ends the chapters where the log is to end. There must be a stretch in any case: its sealed
-// file says what a start goes on from.
+// bound ends the chapters at the end of the log. At least one chapter is needed: its sealed file
+// tells a start where to continue.
 func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	if len(c.chapters) == 0 {
 		c.chapters = []log.Stretch{{From: c.begin, To: c.begin + whole}}
@@ -121,7 +121,7 @@ func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	return 0, fmt.Errorf("%w: there is no frame at LSN %d", log.ErrInternal, c.chapters[0].From)
 }
 
-// wants reports whether an event is wanted, except origins and reasons, about which the callers
+// wants reports whether an event is wanted, except for origins and reasons, about which the callers
 // decide.
 func (c *copying) wants(events []event.Event, i int) bool {
 	if c.of.Entities == nil {
@@ -133,7 +133,7 @@ func (c *copying) wants(events []event.Event, i int) bool {
 	}
 	switch ev.(type) {
 	case *event.OriginDefined:
-		return false // frame asks who is named
+		return false // frame adds the named origins
 	case *event.ReasonGiven:
 		return slices.ContainsFunc(events, func(other event.Event) bool { return c.of.Entities[other.Common().Slice.Entity] })
 	case *event.ClockSet, *event.RunStarted, *event.BackupMarked, *event.PartitionFenced, *event.PartitionRestarted, *event.HistoryPolicySet:
@@ -142,7 +142,7 @@ func (c *copying) wants(events []event.Event, i int) bool {
 	return false
 }
 
-// state is what the base gives: the state of the original there, as far as it is wanted.
+// state returns the wanted part of the original's state at the base.
 func (c *copying) state(ctx context.Context) (*index.Snapshot, event.Time, uint64, error) {
 	s := replay.Newest(c, c.begin, nil)
 	for rec, err := range s.Records(ctx) {
@@ -173,8 +173,8 @@ func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
 	}
 }
 
-// change makes an event of the base say what takes the place of bodies and keys, and notes what
-// bytes it needs.
+// change replaces bodies and keys in an event of the base, and records the bytes that the event
+// needs.
 func (c *copying) change(ev event.Event) (err error) {
 	ref := func(r *event.BodyRef, of role) {
 		if r.Size != 0 && err == nil {
@@ -201,7 +201,7 @@ func (c *copying) change(ev event.Event) (err error) {
 	return err
 }
 
-// sum is the checksum of what takes the place of a blob.
+// sum returns the checksum of a blob's replacement.
 func (c *copying) sum(b event.Blob, of role) (uint32, error) {
 	if c.bodies == Keep {
 		return b.Sum, nil
@@ -210,7 +210,7 @@ func (c *copying) sum(b event.Blob, of role) (uint32, error) {
 	return event.Sum(p), err
 }
 
-// content is what takes the place of a blob.
+// content returns the replacement of a blob.
 func (c *copying) content(b event.Blob, of role) ([]byte, error) {
 	if c.bodies == Keep || c.bodies == Hash && of == isBody {
 		p, err := c.ReadBlob(b, c.buf[:0])
@@ -225,14 +225,14 @@ func (c *copying) content(b event.Blob, of role) ([]byte, error) {
 	return substitute(of, int(b.Size), dropped), nil
 }
 
-// What takes the place of a body in a slice, if it fits.
+// Notes that replace a body in a slice, if they fit.
 const (
 	dropped = "ledgerbus slice: this body was dropped"
 	gone    = "ledgerbus slice: history did not keep this body"
 )
 
-// there reports whether bytes are to be written for a blob: those that the original has not kept
-// are not kept either.
+// there reports whether bytes must be written for a blob. Bytes that the original has not kept are
+// not written.
 func (c *copying) there(b event.Blob) (bool, error) {
 	if c.bodies != Keep || !c.gaps {
 		return true, nil
@@ -245,7 +245,7 @@ func (c *copying) there(b event.Blob) (bool, error) {
 	return err == nil, err
 }
 
-// piece is bytes that are to be written.
+// piece returns bytes to write.
 func (c *copying) piece(b event.Blob, of role) log.ExcerptBody {
 	return log.ExcerptBody{Position: b.Position, Size: b.Size, Read: func() ([]byte, error) { return c.content(b, of) }}
 }
@@ -287,7 +287,7 @@ func (c *copying) write(ctx context.Context, to *log.Excerpt) error {
 	}
 	messages := c.summary.Messages
 	err = to.Log(ctx, l)
-	c.summary.Messages = messages // the events were made twice
+	c.summary.Messages = messages // because the events were produced twice
 	c.summary.Partition, c.summary.Base, c.summary.End = uint64(c.ID()), uint64(c.begin), uint64(c.chapters[len(c.chapters)-1].To)
 	return err
 }
@@ -307,7 +307,7 @@ func hashOf(r *index.Restoring) (sum [32]byte, err error) {
 	return sum, nil
 }
 
-// front returns what the base points to in front of the chapters.
+// front returns the bytes before the chapters that the base points to.
 func (c *copying) front() (list []log.ExcerptBody, err error) {
 	first := event.Position(c.chapters[0].From)
 	for at, n := range c.needed {
@@ -332,7 +332,7 @@ func (c *copying) front() (list []log.ExcerptBody, err error) {
 	return list, nil
 }
 
-// frames yields those that have anything that is wanted.
+// frames yields the frames that contain wanted events.
 func (c *copying) frames(ctx context.Context, yield func(*log.ExcerptFrame) error) error {
 	for f, err := range c.Read(ctx, c.chapters[0].From) {
 		if err != nil {
@@ -363,7 +363,7 @@ func (c *copying) frames(ctx context.Context, yield func(*log.ExcerptFrame) erro
 	return nil
 }
 
-// frame removes from a frame what is not wanted.
+// frame removes unwanted events from a frame.
 func (c *copying) frame(e *log.ExcerptFrame) error {
 	rest, count := e.Records, int(e.Count)
 	e.Records, e.Count, e.Time = nil, 0, 0
@@ -398,8 +398,8 @@ func (c *copying) frame(e *log.ExcerptFrame) error {
 	return nil
 }
 
-// record returns the bytes of a record with only the events that are wanted, as they are to be
-// written, and how many events those are.
+// record returns the bytes of a record with only the wanted events, as they must be written, and
+// the number of these events.
 func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p []byte, events int, err error) {
 	blobs, sums, sizes := c.dec.Blobs(), c.dec.Sums(), c.dec.Sizes()
 	at := uvarintSize(int(rec.At)) + uvarintSize(len(rec.Events))

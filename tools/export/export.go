@@ -15,18 +15,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Options say what is exported, and where to.
+// Options select the exported data and its destination.
 type Options struct {
 	Dir      string // is created, or must be empty
 	Format   Format
 	Range    ledger.Range
-	Bodies   bool             // the messages' table has them
-	Partial  bool             // what cannot be read is left out, and named in the summary
-	Progress func(events int) // called now and then with how many events were passed; may be nil
+	Bodies   bool             // include bodies in the table of messages
+	Partial  bool             // skip unreadable parts and list them in the summary
+	Progress func(events int) // called occasionally with the number of events processed; may be nil
 }
 
-// Summary is what was exported. It stands in export.json, the last file that is written: where it
-// exists, all other files are complete, but for what Missing names.
+// A Summary describes an export. It is written to export.json, the last file. If that file exists,
+// all other files are complete, except for the parts in Missing.
 type Summary struct {
 	Tables     int              `json:"tables"` // see [TablesVersion]
 	Format     Format           `json:"format"`
@@ -35,33 +35,32 @@ type Summary struct {
 	Rows       map[string]int64 `json:"rows"`    // by table
 }
 
-// missing is a log of which something, or all, could not be read.
+// A missing is a log that could not be read completely.
 type missing struct {
 	Partition int    `json:"partition"`
-	From      uint64 `json:"from"` // LSN before which everything was read; 0: nothing was
+	From      uint64 `json:"from"` // LSN before which everything was read; 0: nothing was read
 	Error     string `json:"error"`
 }
 
-// Part is what was read of a log.
+// A Part is the part of a log that was read.
 type Part struct {
 	Partition int    `json:"partition"`
-	First     uint64 `json:"first"` // LSN with which its history begins
-	End       uint64 `json:"end"`   // and the one that was read up to
+	First     uint64 `json:"first"` // LSN at which its history begins
+	End       uint64 `json:"end"`   // LSN up to which it was read
 }
 
-// TablesVersion is the version of the tables: an added column does not change it, one that is
-// removed or gets another meaning does.
+// TablesVersion is the version of the tables. A new column does not change it; a removed column or
+// a new meaning does.
 const TablesVersion = 1
 
-// ErrNotEmpty: the directory has something in it, perhaps an export that was broken off. Nothing
-// was written.
+// ErrNotEmpty reports that the directory is not empty; it may contain an interrupted export.
+// Nothing was written.
 var ErrNotEmpty = errors.New("is not empty: an export needs an empty directory; remove an interrupted export and start again")
 
-// Export writes the tables of a source. tell gets notes about what is not in them. It fails with
-// [ErrNotEmpty] if the directory has something in it. A log that cannot be read, or not to its end,
-// is an error, a [*log.CorruptError], unless [Options.Partial] is set. After any other error than
-// ErrNotEmpty the files keep the names that they have while they are written, and there is no
-// export.json.
+// Export writes the tables of a source. tell gets notes about missing data. If the directory is not
+// empty, the error is [ErrNotEmpty]. A log that cannot be read completely is an error, a
+// [*log.CorruptError], unless [Options.Partial] is set. After any error other than ErrNotEmpty the
+// files keep their temporary names, and export.json does not exist.
 func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options) (s Summary, err error) {
 	l := ledger.New(src, tell)
 	sel, err := l.Select(ctx, o.Range)
@@ -103,8 +102,8 @@ func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options)
 	return s, writeSummary(o.Dir, s)
 }
 
-// lacks notes that a log cannot be read from an LSN on, 0 for all of it, if that may be; otherwise
-// it returns the error.
+// lacks records that a log cannot be read from an LSN on (0: at all) if may is true; otherwise it
+// returns the error.
 func (s *Summary) lacks(tell ledger.Tell, may bool, id log.PartitionID, from event.LSN, err error) error {
 	if c := (*log.CorruptError)(nil); !errors.As(err, &c) {
 		return err
@@ -151,7 +150,7 @@ func writeSummary(dir string, s Summary) error {
 	return os.Rename(name+partName, name)
 }
 
-// exporter makes rows of events.
+// An exporter makes rows of events.
 type exporter struct {
 	Options
 	sel      *ledger.Selection
@@ -161,12 +160,12 @@ type exporter struct {
 	sessions *table[sessionRow]
 	origins  *table[originRow]
 
-	// of the log that is read:
+	// of the current log:
 
 	part     log.Partition
 	id       int32
-	at       event.LSN               // of the frame that is read
-	known    map[event.OriginID]bool // that have a row
+	at       event.LSN               // of the current frame
+	known    map[event.OriginID]bool // origins that have a row
 	paths    map[event.EntityID]string
 	open     map[message]lockRow    // locks
 	held     map[session]sessionRow // sessions
@@ -175,7 +174,7 @@ type exporter struct {
 	progress int
 }
 
-// message names a message in a log, and session a session.
+// A message identifies a message in a log, and a session a session.
 type message struct {
 	slice  event.Slice
 	number event.SequenceNumber
@@ -211,14 +210,14 @@ func (x *exporter) abandon() {
 
 const progressEvery = 1 << 14 // events
 
-// partition exports a log. If it cannot be read to its end, the tables have what is in front of
-// that.
+// partition exports a log. If the log cannot be read to its end, the tables contain the part before
+// the unreadable place.
 func (x *exporter) partition(ctx context.Context, p log.Partition) error {
 	x.part, x.id, x.at = p, int32(p.ID()), 0
 	x.known, x.paths = make(map[event.OriginID]bool), make(map[event.EntityID]string)
 	x.open, x.held = make(map[message]lockRow), make(map[session]sessionRow)
 	broken := x.records(ctx, p)
-	for _, row := range x.open { // they are still held
+	for _, row := range x.open { // still locked
 		if err := x.locks.add(row, rowBytes); err != nil {
 			return errors.Join(broken, err)
 		}
@@ -256,7 +255,7 @@ func (x *exporter) records(ctx context.Context, p log.Partition) error {
 	return nil
 }
 
-// origin makes the row of an origin, once.
+// origin makes the row of an origin once.
 func (x *exporter) origin(ctx context.Context, id event.OriginID) error {
 	if id == 0 || x.known[id] {
 		return nil
@@ -270,7 +269,7 @@ func (x *exporter) origin(ctx context.Context, id event.OriginID) error {
 		Product: text(o.Product), Principal: text(o.Principal), Link: text(o.Link), Entity: text(o.Entity)}, rowBytes)
 }
 
-// path is what an entity is called.
+// path returns the path of an entity.
 func (x *exporter) path(id event.EntityID) string {
 	if id == 0 {
 		return ""

@@ -9,11 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// rowBytes is how many bytes of short texts each row is taken to have when the size of a group is
-// bounded.
+// rowBytes is the estimated size of the short texts of a row, for the limit of a group's size.
 const rowBytes = 256
 
-// text is a text of a client, as columns have it: UTF-8.
+// text returns a client's text as UTF-8 for a column.
 func text[T string | []byte](p T) string { return print.Text([]byte(p)) }
 
 // put sets a column of numbers.
@@ -36,7 +35,7 @@ func (x *exporter) event(ctx context.Context, at event.Time, ev event.Event) err
 		return err
 	}
 	if o, ok := ev.(*event.OriginDefined); ok {
-		return x.origin(ctx, o.ID) // its only row is in the table of origins
+		return x.origin(ctx, o.ID) // has a row only in the table of origins
 	}
 	numbers, err := x.fill(at, ev)
 	if err != nil {
@@ -55,8 +54,8 @@ func (x *exporter) event(ctx context.Context, at event.Time, ev event.Event) err
 	return nil
 }
 
-// fill fills in the columns of an event, and makes its rows in the other tables. It returns the
-// messages that the event is about, if its kind can have several.
+// fill sets the columns of an event and makes its rows in the other tables. It returns the messages
+// of the event if its kind can have several.
 func (x *exporter) fill(at event.Time, ev event.Event) (several []event.SequenceNumber, err error) {
 	x.columns(ev)
 	r := &x.row
@@ -94,7 +93,7 @@ func (x *exporter) fill(at event.Time, ev event.Event) (several []event.Sequence
 	return nil, nil
 }
 
-// dropped ends the locks and sessions of a slice that is gone.
+// dropped ends the locks and sessions of a deleted slice.
 func (x *exporter) dropped(at event.Time, slice event.Slice) error {
 	for of := range x.open {
 		if of.slice == slice {
@@ -115,7 +114,7 @@ func (x *exporter) dropped(at event.Time, slice event.Slice) error {
 	return nil
 }
 
-// released ends a session, and the locks that were held with it.
+// released ends a session and the locks held with it.
 func (x *exporter) released(at event.Time, ev *event.SessionReleased) (several []event.SequenceNumber, err error) {
 	for i := range ev.Returned {
 		several = append(several, ev.Returned[i].Sequence)
@@ -133,7 +132,7 @@ func (x *exporter) released(at event.Time, ev *event.SessionReleased) (several [
 	return several, x.sessions.add(s, rowBytes+len(s.SessionID))
 }
 
-// endLock makes the row of a lock that ends, if the message had one.
+// endLock makes the row of a lock that ends, if the message was locked.
 func (x *exporter) endLock(of message, at event.Time, how string) error {
 	l, ok := x.open[of]
 	if !ok {
@@ -144,8 +143,8 @@ func (x *exporter) endLock(of message, at event.Time, how string) error {
 	return x.locks.add(l, rowBytes)
 }
 
-// stored makes the rows of the messages that an event stores: for one that was sent to a topic,
-// those of the copies too.
+// stored makes the rows of the messages that an event stores. For a message sent to a topic it also
+// makes the rows of the copies.
 func (x *exporter) stored(ev event.Event) error {
 	r := &x.row
 	m := messageRow{Partition: x.id, LSN: r.LSN, At: r.At, Type: r.Type, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Origin: r.Origin,
@@ -189,7 +188,7 @@ func (x *exporter) stored(ev event.Event) error {
 		c := &copies[i]
 		m.Type, m.FromEntity, m.FromNumber = "copied", topic.Entity, topic.Number
 		m.Entity, m.EntityID, m.Number, m.ExpiresAt = x.path(c.Subscription), int64(c.Subscription), int64(c.Sequence), int64(c.ExpiresAt)
-		m.Body = nil // it is the topic's
+		m.Body = nil // belongs to the topic
 		if err := x.messages.add(m, rowBytes); err != nil {
 			return err
 		}
@@ -197,7 +196,7 @@ func (x *exporter) stored(ev event.Event) error {
 	return nil
 }
 
-// withBody adds the body to a row, where that is wanted.
+// withBody adds the body to a row if bodies are exported.
 func (x *exporter) withBody(m *messageRow, b event.Blob) (err error) {
 	if !x.Bodies || b.Size == 0 {
 		return nil

@@ -1,7 +1,7 @@
 package export
 
-// The row of each table. Names and order of the columns are those of the tags; a column that is
-// optional is null where the field is zero. Times are milliseconds since 1970.
+// The row type of each table. The tags define names and order of the columns. An optional column is
+// null if the field is zero. Times are milliseconds since 1970.
 
 type eventRow struct {
 	Partition       int32  `parquet:"partition"`

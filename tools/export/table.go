@@ -16,7 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Format is how tables are written.
+// A Format is the file format of tables.
 type Format string
 
 const (
@@ -27,24 +27,24 @@ const (
 
 const (
 	groupRows = 64 << 10 // rows in a group of a Parquet file
-	// of texts and bodies in a group, at most; only its last row may go beyond
+	// maximum size of the texts and bodies in a group; only its last row may exceed it
 	groupBytes  = 32 << 20
-	pendingRows = 1 << 10 // rows that are collected before they are written
+	pendingRows = 1 << 10 // rows collected before a write
 )
 
-// table is a file with the rows of one table.
+// A table is a file with the rows of one table.
 type table[T any] struct {
 	name    string
 	rows    []T
 	count   int64
-	bytes   int // of texts and bodies in the group that is open
+	bytes   int // of texts and bodies in the open group
 	file    *os.File
 	out     *bufio.Writer
 	parquet *parquet.GenericWriter[T] // nil: text
 	text    *textWriter
 }
 
-// partName is what a file is called while it is written.
+// partName is the suffix of a file while it is written.
 const partName = ".part"
 
 func newTable[T any](dir, name string, f Format) (*table[T], error) {
@@ -111,16 +111,16 @@ func (t *table[T]) close() error {
 	return os.Rename(t.name+partName, t.name)
 }
 
-// abandon closes the file as it is.
+// abandon closes the incomplete file.
 func (t *table[T]) abandon() { t.file.Close() }
 
-// column is a column of a table that is written as text.
+// A column is a column of a table in a text format.
 type column struct {
 	name           string
 	time, optional bool
 }
 
-// textWriter writes rows as JSON lines or CSV.
+// A textWriter writes rows as JSON lines or CSV.
 type textWriter struct {
 	out     io.Writer
 	columns []column
@@ -212,8 +212,8 @@ func (w *textWriter) value(c *column, f reflect.Value) {
 	}
 }
 
-// appendJSON appends a text as a string of JSON in ASCII: terminals act on more than control
-// characters.
+// appendJSON appends a text as a JSON string in ASCII, because terminals interpret more than
+// control characters.
 func appendJSON(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for _, r := range s {
@@ -237,8 +237,8 @@ func appendUnit(dst []byte, r rune) []byte {
 	return append(dst, '\\', 'u', digits[r>>12&15], digits[r>>8&15], digits[r>>4&15], digits[r&15])
 }
 
-// appendCSV appends a text in quotes, in ASCII with backslashes, and what a spreadsheet takes for a
-// formula behind an apostrophe.
+// appendCSV appends a quoted text, in ASCII with backslashes. It puts an apostrophe before a text
+// that a spreadsheet takes for a formula.
 func appendCSV(dst []byte, s string) []byte {
 	plain := true
 	for i := range len(s) {

@@ -17,74 +17,74 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// Head is what a source says of a log before its entries.
+// A Head is a source's description of a log before its entries.
 type Head struct {
 	Namespace  string // id
 	Partitions int
-	First      uint64 // LSN that the log begins with
+	First      uint64 // LSN at which the log begins
 }
 
-// Tail is what a source says behind the entries.
+// A Tail is a source's description after the entries.
 type Tail struct {
-	Next uint64 // LSN to go on at
-	More bool   // there is more already
+	Next uint64 // LSN at which to continue
+	More bool   // more entries exist
 }
 
-// Source reads a partition of a log: its entries from an LSN on, in order, as they are to be kept,
-// each a JSON object.
+// A Source reads a partition of a log: its entries from an LSN on, in order and in the form to
+// keep, each a JSON object.
 type Source func(ctx context.Context, partition int, from uint64, head func(Head) error, entry func([]byte) error) (Tail, error)
 
-// Options are the settings of a mirror. The zero value of each means its default.
+// Options are the settings of a mirror. The zero value of each field means its default.
 type Options struct {
-	FileBytes int              // a file ends with the entry that reaches it; default 16 MiB
-	Keep      time.Duration    // files whose last entry is older are removed; 0: none
+	FileBytes int              // a file ends with the entry that reaches this size; default 16 MiB
+	Keep      time.Duration    // retention: files whose last entry is older are deleted; 0: unlimited
 	Now       func() time.Time // default time.Now
 	Notes     io.Writer        // gets a line for each torn tail and gap; may be nil
 }
 
 const (
-	// batchBytes is how many bytes of entries are synced together: it bounds the memory that they
-	// take, and what a mirror that is killed has to ask for again.
+	// batchBytes is the size of entries that are synced together. It limits their memory and the
+	// amount that a killed mirror must request again.
 	batchBytes = 256 << 10
-	// saveEvery is how old the note may be while entries come.
+	// saveEvery is the maximum age of the note while entries arrive.
 	saveEvery = time.Minute
 	noteFile  = "mirror.json"
 )
 
-// note is what the mirror knows besides its entries. It is not needed to go on, and may be older
+// A note is the mirror's state besides its entries. It is not needed to continue, and may be older
 // than the entries.
 type note struct {
 	Namespace string   `json:"namespace"`
 	Next      []uint64 `json:"next"` // by partition: everything below was read
 }
 
-// Mirror is a directory that is mirrored into, held exclusively. It belongs to one goroutine.
+// A Mirror is a mirror directory, held exclusively. It belongs to one goroutine.
 type Mirror struct {
 	dir  string
 	o    Options
 	lock io.Closer
 	note note
-	// saved is the note as the file has it, since savedAt.
+	// saved is the note in the file, since savedAt.
 	saved   note
 	savedAt time.Time
 	logs    []*partition
-	batch   wal.Batch // here for its memory alone
+	batch   wal.Batch // kept to reuse its memory
 }
 
-// partition is the log of one partition.
+// A partition is the log of one partition.
 type partition struct {
 	id   int
 	dir  string
 	log  *wal.Log
-	next uint64 // LSN to go on at
-	skip int    // how many events of the frame there are mirrored already
+	next uint64 // LSN at which to continue
+	skip int    // number of events of that frame that are already mirrored
 }
 
-// ErrOther: the broker that is to be mirrored has another log than the one whose entries are there.
+// ErrOther reports that the broker's log is not the log that was mirrored before.
 var ErrOther = errors.New("the mirror belongs to another log")
 
-// Open opens a directory, or makes it. An entry that was half written when a mirror was killed is
-// cut off.
+// Open opens or creates a directory. It cuts off an entry that was incomplete when a mirror was
+// killed.
 func Open(dir string, o Options) (*Mirror, error) {
 	if o.FileBytes == 0 {
 		o.FileBytes = 16 << 20
@@ -115,7 +115,7 @@ func Open(dir string, o Options) (*Mirror, error) {
 	return m, nil
 }
 
-// Close gives the directory back.
+// Close releases the directory.
 func (m *Mirror) Close() error {
 	var errs []error
 	if !m.savedAt.IsZero() {
@@ -147,7 +147,7 @@ func (m *Mirror) open(id int) error {
 	return p.find(&m.note)
 }
 
-// find finds out where to go on: behind the last event that is there.
+// find determines where to continue: after the last existing event.
 func (p *partition) find(n *note) error {
 	if p.id < len(n.Next) {
 		p.next = n.Next[p.id]
@@ -197,10 +197,10 @@ func (p *partition) entry(i uint64) (place, error) {
 	return e, err
 }
 
-// Round takes all that is new in all partitions. After an error of the source it can be called
+// Round mirrors all new entries of all partitions. After an error of the source it can be called
 // again. [ErrOther] is final.
 func (m *Mirror) Round(ctx context.Context, src Source) error {
-	all := 1 // until the source has said how many
+	all := 1 // until the source reports the number
 	for id := 0; id < all; id++ {
 		for more := true; more; {
 			if id >= len(m.logs) {
@@ -215,7 +215,7 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 				err = t.end(tail)
 			}
 			if err != nil {
-				return errors.Join(err, t.flush()) // what has come need not be asked for again
+				return errors.Join(err, t.flush()) // keep received entries
 			}
 			more, all = tail.More, t.partitions
 		}
@@ -228,7 +228,7 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 	return m.retain()
 }
 
-// save writes the note anew.
+// save rewrites the note.
 func (m *Mirror) save() error {
 	n := note{Namespace: m.note.Namespace}
 	for _, p := range m.logs {
@@ -237,7 +237,7 @@ func (m *Mirror) save() error {
 	if n.Namespace == m.saved.Namespace && slices.Equal(n.Next, m.saved.Next) {
 		return nil
 	}
-	// else, after a power loss, the note could know of entries that are gone with their file
+	// otherwise, after a power loss, the note could cover entries that are lost with their file
 	for _, p := range m.logs {
 		if err := (disk.OS{}).SyncDir(p.dir); err != nil {
 			return err
@@ -264,7 +264,7 @@ func (m *Mirror) save() error {
 	return (disk.OS{}).SyncDir(m.dir)
 }
 
-// taking takes the entries of a partition as they come.
+// A taking appends the entries of a partition as they arrive.
 type taking struct {
 	m          *Mirror
 	p          *partition
@@ -272,9 +272,9 @@ type taking struct {
 	batch      *wal.Batch
 	bytes      int
 	index      uint64 // of the last entry
-	// where the entries that have come end
+	// end of the received entries
 	at   uint64
-	here int // events of the frame at
+	here int // number of events of the frame at
 }
 
 func (t *taking) head(h Head) (err error) {
@@ -299,7 +299,7 @@ func (t *taking) head(h Head) (err error) {
 	return t.put(text)
 }
 
-// firstLSN is the LSN with which every log begins that nothing was removed from.
+// firstLSN is the first LSN of a log from which nothing was removed.
 const firstLSN = 8
 
 func (t *taking) entry(text []byte) error {
@@ -313,7 +313,7 @@ func (t *taking) entry(text []byte) error {
 		t.at, t.here = e.LSN, 0
 	}
 	t.here++
-	if e.LSN == t.p.next && t.here <= t.p.skip { // it is there
+	if e.LSN == t.p.next && t.here <= t.p.skip { // already mirrored
 		return nil
 	}
 	return t.put(text)
@@ -329,7 +329,7 @@ func (t *taking) put(text []byte) error {
 	return t.flush()
 }
 
-// flush makes all entries that have come durable.
+// flush makes all received entries durable.
 func (t *taking) flush() error {
 	if t.bytes == 0 {
 		return nil
@@ -342,7 +342,7 @@ func (t *taking) flush() error {
 	return err
 }
 
-// end notes where to go on.
+// end records where to continue.
 func (t *taking) end(tail Tail) error {
 	if t.partitions == 0 {
 		return errors.New("the source did not identify itself")
@@ -357,7 +357,7 @@ func (t *taking) end(tail Tail) error {
 	return nil
 }
 
-// retain removes whole files whose last entry is older than what is kept.
+// retain deletes whole files whose last entry is older than the retention.
 func (m *Mirror) retain() error {
 	if m.o.Keep == 0 {
 		return nil

@@ -16,23 +16,23 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxEntry bounds an entry, bytes: the broker sends no line that is longer.
+// maxEntry is the maximum size of an entry in bytes. The broker sends no longer line.
 const maxEntry = 1 << 20
 
-// Gap is the event of an entry that stands for history that the broker removed before it was
-// mirrored.
+// Gap is the event of an entry for history that the broker removed before it was mirrored.
 const Gap = "MirrorGap"
 
-// place says where an entry comes from, as the entry has it.
+// A place is the origin of an entry in the log, as the entry states it.
 type place struct {
 	Partition int
 	LSN       uint64
 	Time      time.Time
 	Event     string
-	To        uint64 // of a gap: where the log goes on
+	To        uint64 // of a gap: LSN at which the log continues
 }
 
-// placeOf reads an entry. One that is cut off, or was not written, such as zeros, is an error.
+// placeOf reads an entry. An entry that is incomplete or was not written, such as zeros, is an
+// error.
 func placeOf(entry []byte) (p place, err error) {
 	if len(entry) == 0 || entry[0] != '{' || !json.Valid(entry) {
 		return p, errors.New("not a JSON object")
@@ -65,7 +65,7 @@ func placeIn(entry []byte) (p place, err error) {
 	return p, err
 }
 
-// files are the files of a log, in order.
+// files returns the files of a log in order.
 func files(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -80,9 +80,9 @@ func files(dir string) (names []string, err error) {
 	return names, err
 }
 
-// repair cuts off what was being written when the mirror was killed: an entry that is not whole, at
-// the end of the last file. Otherwise the library would refuse to open the log, or take zeros for
-// entries. Damage elsewhere is refused when it is read.
+// repair cuts off an incomplete entry at the end of the last file, which remains if the mirror is
+// killed. Otherwise the library would refuse to open the log, or read zeros as entries. Damage
+// elsewhere is refused when it is read.
 func repair(dir string, partition int) (cut int64, err error) {
 	names, err := files(dir)
 	if err != nil || len(names) == 0 {
@@ -108,7 +108,7 @@ func repair(dir string, partition int) (cut int64, err error) {
 	if good == len(data) {
 		return 0, nil
 	}
-	if whole(data[good:], partition) { // nothing that was only begun has whole entries behind it
+	if whole(data[good:], partition) { // an incomplete entry has no complete entries after it
 		return 0, fmt.Errorf("%s is damaged at byte %d, with entries after it: keep it for evidence, and mirror into another directory", last, good)
 	}
 	f, err := os.OpenFile(last, os.O_WRONLY, 0)
@@ -119,8 +119,7 @@ func repair(dir string, partition int) (cut int64, err error) {
 	return int64(len(data) - good), errors.Join(err, f.Sync(), f.Close())
 }
 
-// whole reports whether there is an entry somewhere behind the first byte of data, at which there
-// is none.
+// whole reports whether data contains an entry after its first byte, where none begins.
 func whole(data []byte, partition int) bool {
 	head := fmt.Appendf(nil, `{"Partition":%d,"LSN":`, partition)
 	for at := 1; at < len(data); at++ {

@@ -1,6 +1,5 @@
-// Package output prints what commands answer. It is the one place that knows the formats of the
-// flag --output: a command says what it has, as rows of named values or as lines of an answer, and
-// makes one call.
+// Package output prints the answers of commands. Only this package knows the formats of the flag
+// --output: a command passes rows of named values, or lines of an answer, in one call.
 //
 //	Flags:  []cli.Flag{output.Flag()},
 //	Action: func(c *cli.Context) error { return output.Rows(output.Of(c), things, rowOf) },
@@ -21,21 +20,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/program"
 )
 
-// Format is how a command prints its answer.
+// A Format is the format of a command's answer.
 type Format string
 
-// The formats. A command that cannot do all of them says in its help which it can.
+// The formats. The help of a command lists the formats it supports.
 const (
-	Text Format = "text" // for people; "table" is another name of it
+	Text Format = "text" // for people; "table" is a synonym
 	JSON Format = "json" // an object per line
 	CSV  Format = "csv"  // a header and rows
 )
 
-// usages are what help says of the formats.
+// usages are the descriptions of the formats in help.
 var usages = map[Format]string{Text: "text", JSON: "json (one object per line)", CSV: "csv (rows only)"}
 
-// Flag returns the flag --output of a command that has these formats; without any, of one that has
-// all. Another value is refused before the command begins.
+// Flag returns the flag --output of a command that supports these formats; without any, all
+// formats. Another value is refused before the command starts.
 func Flag(formats ...Format) cli.Flag {
 	if formats == nil {
 		formats = []Format{Text, JSON, CSV}
@@ -57,7 +56,7 @@ func Flag(formats ...Format) cli.Flag {
 	}
 }
 
-// named returns the format of a name.
+// named returns the format with a name.
 func named(name string) Format {
 	if name == "table" {
 		return Text
@@ -65,15 +64,15 @@ func named(name string) Format {
 	return Format(name)
 }
 
-// Printer prints the answer of one command. What its methods make of a text steers no terminal
-// (reliability.md S33).
+// A Printer prints the answer of one command. Its methods remove everything from texts that could
+// control a terminal (reliability.md S33).
 type Printer struct {
 	io.Writer
-	Notes   io.Writer // gets what CSV has no rows for
+	Notes   io.Writer // gets the lines that are not rows in CSV
 	Format  Format
-	Columns []string // that CSV has of the lines of an answer
+	Columns []string // columns of CSV for the lines of an answer
 	csv     *csv.Writer
-	headed  bool // they stand above the rows
+	headed  bool // the header of CSV has been written
 }
 
 // New returns a printer.
@@ -86,7 +85,7 @@ func Of(c *cli.Context) *Printer {
 	return New(c.App.Writer, c.App.ErrWriter, named(c.String("output")))
 }
 
-// Value prints a value that is no row, such as a message, in JSON.
+// Value prints a value that is not a row, such as a message, as JSON.
 func (p *Printer) Value(v any) error {
 	line, err := jsontext.AppendValue(nil, v)
 	if err != nil {
@@ -96,7 +95,7 @@ func (p *Printer) Value(v any) error {
 	return err
 }
 
-// Said prints what a command did: people read a sentence, programs a row.
+// Said prints the result of a command: a sentence for people, a row for programs.
 func (p *Printer) Said(sentence string, r print.Object) error {
 	if p.Format != Text {
 		return p.One(r)
@@ -105,13 +104,13 @@ func (p *Printer) Said(sentence string, r print.Object) error {
 	return err
 }
 
-// row is the part of an answer that has columns: all that CSV shows of it. The names of the parts
-// are those of [github.com/ledgerbus/ledgerbus/engine/ledger.Part].
+// row is the part of an answer that has columns; CSV shows nothing else. The names of the parts are
+// the names of [github.com/ledgerbus/ledgerbus/engine/ledger.Part].
 const row = "row"
 
-// Line prints a line of an answer as soon as it is known: its text for people, its fields, an
-// object in JSON, for programs. In CSV a line that is no row is a note, so that it is taken for
-// none and no gap is silent.
+// Line prints a line of an answer as soon as it is known: its text for people, its fields, a JSON
+// object, for programs. In CSV a line that is not a row is a note. So it is not mistaken for a row,
+// and no gap is silent.
 func (p *Printer) Line(part, text string, fields []byte) error {
 	switch {
 	case p.Format == Text:
@@ -133,12 +132,12 @@ func (p *Printer) Line(part, text string, fields []byte) error {
 	}
 	if !p.headed {
 		p.headed = true
-		_ = p.csv.Write(p.Columns) // the row's error has it
+		_ = p.csv.Write(p.Columns) // the error of the row reports it
 	}
 	values := make([]string, len(p.Columns))
 	for i, v := range gjson.GetManyBytes(fields, p.Columns...) {
 		switch v.Type {
-		case gjson.Null: // or not there
+		case gjson.Null: // or missing
 		case gjson.String:
 			values[i] = noFormula(v.Str)
 		default:
@@ -150,13 +149,13 @@ func (p *Printer) Line(part, text string, fields []byte) error {
 
 // record writes a line of CSV.
 func (p *Printer) record(values []string) error {
-	_ = p.csv.Write(values) // its Error has it
+	_ = p.csv.Write(values) // csv.Error reports it
 	p.csv.Flush()
 	return p.csv.Error()
 }
 
-// noFormula is a text in a field of its own, of one or more lines: what a spreadsheet takes for a
-// formula is a text there, too. What begins with an @ is a place in a log.
+// noFormula returns a text for one CSV field. It makes a text of anything that a spreadsheet would
+// take for a formula. A text that begins with @ is a place in a log and stays.
 func noFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-\t\r", rune(s[0])) {
 		s = "'" + s
@@ -166,5 +165,5 @@ func noFormula(s string) string {
 
 var lineEnds = strings.NewReplacer("\n", `\n`, "\t", `\t`)
 
-// OneLine is [program.Printable] with new lines and tabs escaped as well.
+// OneLine is [program.Printable] with escaped line ends and tabs.
 func OneLine(s string) string { return lineEnds.Replace(program.Printable(s)) }

@@ -11,18 +11,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 )
 
-// Shown is a value of a row that people read in other words than programs. Where Value is nil,
-// programs get none: JSON leaves the field out, and in CSV it is empty.
+// A Shown is a value of a row that people see in a different form than programs. If Value is nil,
+// programs get no value: JSON omits the field, and in CSV it is empty.
 type Shown struct {
 	Text  string
 	Value any
 }
 
-// Unknown is a value that nobody can tell.
+// Unknown is an unknown value.
 var Unknown = Shown{Text: "?"}
 
-// Rows prints things in rows, all with the same names in the same order. A table has the columns
-// named, or all; JSON and CSV have all.
+// Rows prints things as rows, all with the same names in the same order. A table has the named
+// columns, or all; JSON and CSV have all.
 func Rows[T any](p *Printer, things []T, rowOf func(T) print.Object, columns ...string) error {
 	var none T
 	header, rows := rowOf(none), make([]print.Object, len(things))
@@ -52,7 +52,7 @@ func Rows[T any](p *Printer, things []T, rowOf func(T) print.Object, columns ...
 	return p.render(t)
 }
 
-// One prints all there is about one thing: in a table a line for each value that is not empty.
+// One prints all values of one thing. A table has a line for each value that is not empty.
 func (p *Printer) One(r print.Object) error {
 	if p.Format != Text {
 		return p.forPrograms(r, r)
@@ -106,7 +106,7 @@ func each(r print.Object, text func(*print.Field) string) []string {
 
 func nameOf(f *print.Field) string { return f.Name }
 
-// csvOf is a value in CSV: that of programs, but a list in the words of people.
+// csvOf returns a value in CSV: the value for programs, except that a list has the form for people.
 func csvOf(f *print.Field) string {
 	v := f.Value()
 	if s, ok := v.(Shown); ok {
@@ -124,7 +124,7 @@ func csvOf(f *print.Field) string {
 	return fmt.Sprint(v)
 }
 
-// cell is a value of a row in a table: numbers are numbers, which are aligned as such.
+// cell returns a value of a row in a table. Numbers stay numbers, so that they are aligned.
 func cell(r print.Object, name string) any {
 	i := slices.IndexFunc(r, func(f print.Field) bool { return f.Name == name })
 	if i < 0 {
@@ -138,7 +138,7 @@ func cell(r print.Object, name string) any {
 	}
 }
 
-// textOf is a value for people.
+// textOf returns a value as text for people.
 func textOf(v any) string {
 	if s, ok := v.(Shown); ok {
 		return s.Text
@@ -146,14 +146,14 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// newTable is the one layout of tables: columns with two spaces between, without lines.
+// newTable returns a table in the common layout: columns separated by two spaces, without lines.
 func newTable() table.Writer {
 	t := table.NewWriter()
 	style := table.StyleDefault
 	style.Options = table.OptionsNoBordersAndSeparators
 	style.Box.PaddingLeft = ""
 	style.Box.PaddingRight = "  "
-	style.Format.Header = 0 // as given
+	style.Format.Header = 0 // unchanged
 	t.SetStyle(style)
 	return t
 }
@@ -167,7 +167,7 @@ func (p *Printer) render(t table.Writer) error {
 	return nil
 }
 
-// words takes a name such as maxDeliveryCount apart: "max delivery count".
+// words splits a name such as maxDeliveryCount: "max delivery count".
 func words(name string) string {
 	var b strings.Builder
 	for _, r := range name {

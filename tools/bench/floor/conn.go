@@ -9,24 +9,24 @@ import (
 )
 
 const (
-	flushSize = 128 << 10        // bytes gathered before a write at the latest
+	flushSize = 128 << 10        // maximum bytes gathered before a write
 	keepAlive = 15 * time.Second // clients here offer idle timeouts of 30 s and more
 )
 
-// conn is one connection. run owns everything but the reader.
+// A conn is one connection. run owns everything except the reader.
 type conn struct {
 	options  *Options
 	message  []byte
 	net      net.Conn
 	reader   *reader
 	decoder  amqp.Decoder
-	sessions map[uint16]*session // by the client's channel, which is also ours
-	out      []byte              // frames not yet written
-	maxFrame uint32              // the client's
-	over     bool                // our close is in out
+	sessions map[uint16]*session // by the client's channel, which this side uses too
+	out      []byte              // unwritten frames
+	maxFrame uint32              // the client's maximum
+	over     bool                // out contains this side's close
 	keeper   *keeper             // nil: nothing is kept
 	inbox    *inbox
-	notices  []notice // scratch
+	notices  []notice // reused
 }
 
 var errProtocol = errors.New("floor: not the protocol")
@@ -61,7 +61,7 @@ func (c *conn) loop() {
 		case <-tick.C:
 			c.out = amqp.AppendEmptyFrame(c.out)
 		}
-		// what has come meanwhile is answered in the same write
+		// answer frames that arrived meanwhile in the same write
 		for waiting := true; waiting && !c.over && len(c.out) < flushSize; {
 			select {
 			case b, ok := <-c.reader.full:
@@ -147,7 +147,7 @@ func (c *conn) begin(channel uint16, p *amqp.Begin) {
 	})
 }
 
-// answer decides what the frames taken since the last write lead to.
+// answer produces the responses to the frames since the last write.
 func (c *conn) answer() error {
 	if c.keeper != nil {
 		c.keeper.flush()

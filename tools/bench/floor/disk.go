@@ -8,17 +8,18 @@ import (
 	"time"
 )
 
-// DiskResult is what a disk does when a single writer makes every write durable before the next.
+// A DiskResult is the performance of a disk with a single writer that makes every write durable
+// before the next.
 type DiskResult struct {
-	FrameBytes int           `json:"frameBytes"` // of each append
+	FrameBytes int           `json:"frameBytes"` // per append
 	Writes     int           `json:"writes"`
 	Median     time.Duration `json:"medianNanoseconds"` // of one append with its fdatasync
 	P99        time.Duration `json:"p99Nanoseconds"`
-	PerSecond  float64       `json:"perSecond"` // writes
+	PerSecond  float64       `json:"perSecond"` // writes per second
 }
 
 // Disk appends frames of that many bytes to a new file of a directory, each followed by an
-// fdatasync, until the duration is over or the context ends, and removes the file.
+// fdatasync, until the duration or the context ends. Then it removes the file.
 func Disk(ctx context.Context, dir string, frameBytes int, duration time.Duration) (DiskResult, error) {
 	path := filepath.Join(dir, "floor.disk")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// fdatasync makes the bytes of a file durable, and of its metadata what is needed to read them.
+// fdatasync makes a file's data durable, with the metadata needed to read it.
 func fdatasync(f *os.File) error {
 	for {
 		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {

@@ -6,12 +6,13 @@ import (
 	"sync"
 )
 
-// keeper makes a floor server keep its messages: sends and settlements are appended to a file, in
-// groups that are synced together, and answered then; messages wait in memory and go to receivers
-// with credit, in turn. While one group is synced the next one fills. Nothing is ever read back.
+// A keeper makes a floor server keep its messages. It appends sends and settlements to a file, in
+// groups that are synced together, and then answers them. Messages wait in memory and are delivered
+// to receivers with credit, in turn. While one group is synced the next one fills. The file is
+// never read.
 type keeper struct {
 	file *os.File
-	wake chan struct{} // one slot: there is something in filling
+	wake chan struct{} // one slot: filling is not empty
 	done sync.WaitGroup
 
 	mu      sync.Mutex
@@ -20,18 +21,18 @@ type keeper struct {
 	queues  map[string]*queue // guarded by mu
 }
 
-// group is what one sync makes durable.
+// A group is made durable by one sync.
 type group struct {
 	bytes []byte
 	kept  []kept
 }
 
-// kept is a send or a settlement.
+// A kept is a send or a settlement.
 type kept struct {
-	conn    *conn // the connection that gets the answer
+	conn    *conn // connection that gets the answer
 	session *session
-	id      uint32 // of the delivery
-	silent  bool   // nobody waits for an answer
+	id      uint32 // delivery id
+	silent  bool   // no answer is expected
 	queue   *queue // of a send
 	message []byte
 }
@@ -57,7 +58,7 @@ func (k *keeper) queue(address string) *queue {
 	return q
 }
 
-// put adds to the group that fills. flush has to follow.
+// put adds to the group that fills. The caller must call flush afterwards.
 func (k *keeper) put(e kept, bytes []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +90,7 @@ func (k *keeper) run() {
 			continue
 		}
 		if _, err := k.file.Write(g.bytes); err != nil {
-			return // after an error its clients wait for ever, which is good enough for a yardstick
+			return // after an error the clients wait for ever; acceptable in a benchmark
 		}
 		if err := fdatasync(k.file); err != nil {
 			return
@@ -116,19 +117,19 @@ func (k *keeper) close() error {
 	return k.file.Close()
 }
 
-// queue is messages that wait for receivers, or receivers that wait for messages.
+// A queue contains messages that wait for receivers, or receivers that wait for messages.
 type queue struct {
 	mu        sync.Mutex
 	waiting   [][]byte    // guarded by mu
-	receivers []*receiver // guarded by mu; in turn
+	receivers []*receiver // guarded by mu; served in turn
 }
 
-// receiver is a link with what it may still be given.
+// A receiver is a link with its remaining credit.
 type receiver struct {
 	conn     *conn
 	session  *session
 	link     *link
-	limit    uint32 // guarded by the queue's mu, like what follows
+	limit    uint32 // guarded by the queue's mu, like the fields below
 	assigned uint32
 }
 
@@ -139,8 +140,8 @@ func (q *queue) add(message []byte) {
 	q.serve()
 }
 
-// allow sets how many deliveries a receiver may have been given; with drain those that cannot be
-// given now are given up.
+// allow sets the total number of deliveries that a receiver may get. With drain it gives up
+// deliveries that are impossible now.
 func (q *queue) allow(r *receiver, limit uint32, drain bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,7 +169,7 @@ func (q *queue) detach(r *receiver) {
 	}
 }
 
-// serve gives messages to receivers with credit, one to each in turn. The caller holds mu.
+// serve delivers messages to receivers with credit, one to each in turn. The caller holds mu.
 func (q *queue) serve() {
 	for idle := 0; len(q.waiting) > 0 && idle < len(q.receivers); {
 		r := q.receivers[0]
@@ -185,16 +186,16 @@ func (q *queue) serve() {
 	}
 }
 
-// notice is what a connection is told: an answer that may leave, or a message for one of its links.
+// A notice tells a connection to send an answer, or a message on one of its links.
 type notice struct {
 	session *session
 	id      uint32
-	sent    bool // it is the answer to a send, else to a settlement
+	sent    bool // the answer to a send, else to a settlement
 	link    *link
 	message []byte
 }
 
-// inbox takes notices for a connection.
+// An inbox receives notices for a connection.
 type inbox struct {
 	wake chan struct{} // one slot
 

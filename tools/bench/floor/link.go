@@ -6,29 +6,29 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// link is one link. Its role is ours: a receiver takes what the client sends.
+// A link is one link. Its role is this side's: a receiver takes messages that the client sends.
 type link struct {
 	handle        uint32
 	role          amqp.Role
 	deliveryCount uint32
-	credit        uint32 // of a receiver the whole grant, of a sender what is left
-	address       any    // the client's end of the link: where replies for it go
+	credit        uint32 // of a receiver the total grant, of a sender the remaining credit
+	address       any    // the client's end of the link, to which replies are sent
 
-	// receivers
-	deliveryID uint32 // of the delivery that is coming in
-	settled    bool   // that delivery is
-	used       uint32 // credit since the last flow
+	// fields of receivers
+	deliveryID uint32 // of the delivery that is arriving
+	settled    bool   // that delivery is settled
+	used       uint32 // credit used since the last flow
 	claims     bool   // the link is to $cbs
-	request    []byte // the message coming in on $cbs, or in several frames
-	queue      *queue // where messages are kept; also of senders; nil: nowhere
+	request    []byte // message arriving on $cbs, or in several frames
+	queue      *queue // where messages are kept, also of senders; nil: nowhere
 
-	// senders
+	// fields of senders
 	drain  bool
-	silent bool   // $cbs and $management: nothing comes but replies
-	reply  []byte // not yet sent: the client's credit may come after its request
+	silent bool   // $cbs and $management: sends only replies
+	reply  []byte // unsent: the client's credit may arrive after its request
 	tag    [16]byte
-	taker  *receiver // at queue
-	mail   [][]byte  // not yet sent
+	taker  *receiver // registered at queue
+	mail   [][]byte  // unsent
 }
 
 const claimsNode = "$cbs"
@@ -73,7 +73,7 @@ func (s *session) attach(p *amqp.Attach) {
 	s.put(reply)
 }
 
-// forget gives the links of a session no more messages.
+// forget stops delivery to the links of a session.
 func (s *session) forget() {
 	for _, l := range s.links {
 		l.leave()
@@ -86,7 +86,7 @@ func (l *link) leave() {
 	}
 }
 
-// pump writes deliveries for all credit and window there is.
+// pump writes deliveries as far as credit and window allow.
 func (s *session) pump() error {
 	for _, l := range s.links {
 		if l.role != amqp.RoleSender {
@@ -123,7 +123,7 @@ func (s *session) pump() error {
 	return nil
 }
 
-// deliver writes one message, in as many frames as the client's frame size makes necessary.
+// deliver writes one message, in as many frames as the client's frame size requires.
 func (s *session) deliver(l *link, message []byte) error {
 	binary.BigEndian.PutUint32(l.tag[12:], s.nextDelivery)
 	t := amqp.Transfer{
@@ -159,7 +159,7 @@ func (s *session) deliver(l *link, message []byte) error {
 	return nil
 }
 
-// grant answers a put-token on $cbs: whatever the token is, it is good.
+// grant accepts any token of a put-token request on $cbs.
 func (s *session) grant(request []byte) {
 	sections, err := amqp.ScanMessage(request, amqp.DefaultLimits)
 	if err != nil {

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	bufferSize   = 128 << 10 // holds a frame of the largest size behind a partial one
-	buffers      = 4         // per connection: the reader is at most three ahead of the owner
+	bufferSize   = 128 << 10 // fits a frame of the maximum size after a partial one
+	buffers      = 4         // per connection: the reader is at most three buffers ahead of the owner
 	maxFrameSize = 64 << 10
 )
 
 var pool = sync.Pool{New: func() any { b := make([]byte, bufferSize); return &b }}
 
-// block is whole frames and protocol headers, one behind the other.
+// A block is a sequence of whole frames and protocol headers.
 type block struct {
 	buf *[]byte
 	n   int
 }
 
-// reader moves bytes from the socket to the owner. A block goes back through free when the owner is
-// done with it.
+// A reader moves bytes from the socket to the owner. The owner returns each processed block through
+// free.
 type reader struct {
 	source net.Conn
 	full   chan block
@@ -38,7 +38,7 @@ func newReader(source net.Conn) *reader {
 	return r
 }
 
-// run reads until the stream ends or makes no sense, and then closes full.
+// run reads until the stream ends or is invalid, and then closes full.
 func (r *reader) run() {
 	defer close(r.full)
 	buf, have := <-r.free, 0
@@ -59,7 +59,7 @@ func (r *reader) run() {
 	}
 }
 
-// release gives the buffers back after run and the owner have ended.
+// release frees the buffers after run and the owner have ended.
 func (r *reader) release() {
 	for b := range r.full {
 		r.free <- b.buf
@@ -69,9 +69,9 @@ func (r *reader) release() {
 	}
 }
 
-// wholeFrames finds the end of the last whole frame of b; ok is false when b is not a row of
-// frames. The broker's reader does the same with limits that depend on the login, and says where in
-// the stream a frame is wrong. The floor is what is left without that, so it does not share the
+// wholeFrames returns the end of the last whole frame of b; ok is false if b is not a sequence of
+// frames. The broker's reader also applies limits that depend on the login, and reports the
+// position of a wrong frame. The floor measures the cost without that, so it does not share the
 // code.
 func wholeFrames(b []byte) (end int, ok bool) {
 	for len(b)-end >= amqp.FrameHeaderSize {
@@ -87,8 +87,8 @@ func wholeFrames(b []byte) (end int, ok bool) {
 	return end, true
 }
 
-// frameSize is the size of the frame or protocol header at the start of b. A protocol header begins
-// with "AMQP", which would be a frame of a gigabyte.
+// frameSize returns the size of the frame or protocol header at the start of b. A protocol header
+// begins with "AMQP", which would be a frame of a gigabyte.
 func frameSize(b []byte) int {
 	if isProtocolHeader(b) {
 		return len(amqp.ProtocolHeader{})

@@ -9,16 +9,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Options says what a [Server] offers. Zero fields mean their defaults.
+// Options are the settings of a [Server]. Zero fields mean their defaults.
 type Options struct {
-	MessageSize int    // bytes of the body of the messages receivers get; default 1,024
+	MessageSize int    // bytes of the body of messages for receivers; default 1,024
 	Credit      uint32 // deliveries granted to a sender; default 1,000
 	Window      uint32 // incoming window of a session in transfers; default 5,000
-	// most settlements confirmed in one disposition; default 16, see settlements.flush
+	// maximum number of settlements confirmed in one disposition; default 16, see settlements.flush
 	SettleRange int
-	// Dir, when not empty, makes the server keep what it is sent: sends and settlements are
-	// appended to a file of this directory, synced in groups and answered then, and receivers get
-	// the messages, which wait in memory.
+	// Dir, if not empty, makes the server keep messages: it appends sends and settlements to a file
+	// of this directory, syncs them in groups and then answers them. Receivers get the sent
+	// messages, which wait in memory.
 	Dir string
 }
 
@@ -30,20 +30,20 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Server is a floor server.
+// A Server is a floor server.
 type Server struct {
 	options  Options
 	listener net.Listener
-	message  []byte  // every message a receiver gets, encoded
-	keeper   *keeper // nil: nothing is kept
+	message  []byte  // encoded message for receivers
+	keeper   *keeper // nil: messages are not kept
 
 	mu     sync.Mutex
 	conns  map[*conn]struct{} // guarded by mu
 	closed bool               // guarded by mu
-	done   sync.WaitGroup     // the accept loop and every connection
+	done   sync.WaitGroup     // the accept loop and all connections
 }
 
-// Listen starts a server on a TCP address; port 0 picks a free one.
+// Listen starts a server on a TCP address; port 0 selects a free one.
 func Listen(address string, o Options) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -62,13 +62,13 @@ func Listen(address string, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the host:port the server listens on.
+// Addr returns the host:port on which the server listens.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL is the address as AMQP clients want it.
+// URL returns the address as a URL for AMQP clients.
 func (s *Server) URL() string { return "amqp://" + s.Addr() }
 
-// Close stops listening, cuts all connections and waits for them.
+// Close stops listening, closes all connections and waits for them.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -114,8 +114,8 @@ func (s *Server) accept() {
 	}
 }
 
-// encodeMessage makes a message as the broker delivers them: header, properties with a message-id,
-// one data section.
+// encodeMessage returns a message in the broker's form: header, properties with a message-id, one
+// data section.
 func encodeMessage(bodySize int) []byte {
 	m := amqp.AppendHeader(nil, &amqp.Header{Durable: amqp.Some(true), DeliveryCount: amqp.Some[uint32](0)})
 	m = amqp.AppendProperties(m, &amqp.Properties{MessageID: "00000000000000000000000000000000"})

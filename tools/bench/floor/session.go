@@ -6,20 +6,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// session is one AMQP session. Transfers of all its links share its ids and windows.
+// A session is one AMQP session. Transfers of all its links share its ids and windows.
 type session struct {
 	conn    *conn
 	channel uint16
-	links   map[uint32]*link // by the client's handle, which is also ours
+	links   map[uint32]*link // by the client's handle, which this side uses too
 
 	nextIncoming uint32 // transfer id
-	sinceFlow    uint32 // transfers since the client last heard of its window
+	sinceFlow    uint32 // transfers since the last flow to the client
 	nextOutgoing uint32 // transfer id
 	nextDelivery uint32 // delivery id
-	remoteWindow uint32 // transfers the client takes
+	remoteWindow uint32 // transfers that the client accepts
 
-	acceptedFirst, acceptedLast uint32 // contiguous deliveries stored nowhere and not yet accepted
-	accepting                   bool   // there are any
+	acceptedFirst, acceptedLast uint32 // contiguous deliveries that are not kept and not yet accepted
+	accepting                   bool   // the range is not empty
 	completed                   []uint32
 	scratch                     amqp.Disposition
 }
@@ -52,7 +52,7 @@ func (s *session) handle(p amqp.Performative, payload []byte) error {
 	return nil
 }
 
-// transfer takes a frame of a delivery from the client.
+// transfer handles a frame of a delivery from the client.
 func (s *session) transfer(p *amqp.Transfer, payload []byte) error {
 	l := s.links[p.Handle]
 	if l == nil {
@@ -93,10 +93,10 @@ func (s *session) transfer(p *amqp.Transfer, payload []byte) error {
 	return nil
 }
 
-// settlementSize is how many bytes a settlement takes where it is kept.
+// settlementSize is the size of a kept settlement in bytes.
 const settlementSize = 32
 
-// accept adds a delivery to the disposition that leaves with the next write.
+// accept adds a delivery to the disposition of the next write.
 func (s *session) accept(id uint32) {
 	if s.accepting && id == s.acceptedLast+1 {
 		s.acceptedLast = id
@@ -113,8 +113,8 @@ func (s *session) flushAccepted() {
 	}
 }
 
-// disposition takes what the client decided about deliveries it got. One that it has settled itself
-// needs no answer.
+// disposition handles the client's outcomes for its deliveries. An outcome that the client has
+// already settled needs no answer.
 func (s *session) disposition(p *amqp.Disposition) {
 	if p.Role != amqp.RoleReceiver {
 		return
@@ -146,9 +146,9 @@ func (s *session) disposition(p *amqp.Disposition) {
 	}
 }
 
-// settle writes the dispositions for everything that came since the last write. Confirmations of
-// settlements come in any order and leave as ranges; the ranges are short, because the Go client
-// looks for every delivery of a range once per delivery of the range.
+// settle writes the dispositions for everything since the last write. Confirmations of settlements
+// arrive in any order and leave as ranges. The ranges are short, because the Go client searches all
+// deliveries of a range for each delivery of the range.
 func (s *session) settle() {
 	s.flushAccepted()
 	slices.Sort(s.completed)
@@ -168,7 +168,7 @@ func (s *session) putDisposition(role amqp.Role, first, last uint32, state amqp.
 	s.conn.out = amqp.AppendDisposition(s.conn.out, s.channel, &s.scratch)
 }
 
-// flow takes a new window and, for a receiver, new credit.
+// flow handles a new window and, for a receiver, new credit.
 func (s *session) flow(p *amqp.Flow) {
 	s.remoteWindow = uint32(max(0, int64(p.IncomingWindow)+int64(int32(p.NextIncomingID.Value-s.nextOutgoing))))
 	if !p.Handle.Set {
@@ -178,16 +178,16 @@ func (s *session) flow(p *amqp.Flow) {
 		return
 	}
 	l := s.links[p.Handle.Value]
-	if l == nil { // the Go client can send credit behind its detach
+	if l == nil { // the Go client can send credit after its detach
 		return
 	}
 	if l.role == amqp.RoleSender && p.LinkCredit.Set {
-		// Less than nothing when the client has not seen yet what is on its way to it.
+		// Can be negative while deliveries are on their way to the client.
 		limit := p.DeliveryCount.Value + p.LinkCredit.Value
 		l.credit = uint32(max(0, int32(limit-l.deliveryCount)))
 		if l.drain = p.Drain; l.taker != nil {
 			l.queue.allow(l.taker, limit, p.Drain)
-			s.conn.hear() // what it was given comes before the end of a drain
+			s.conn.hear() // deliveries precede the end of a drain
 		}
 	}
 	if p.Echo {
@@ -195,7 +195,7 @@ func (s *session) flow(p *amqp.Flow) {
 	}
 }
 
-// topUp renews credit of senders that have used half of it, and the window.
+// topUp renews the window, and the credit of senders that have used half of it.
 func (s *session) topUp() {
 	for _, l := range s.links {
 		if l.role == amqp.RoleReceiver && l.used >= l.credit/2 {
@@ -208,7 +208,7 @@ func (s *session) topUp() {
 	}
 }
 
-// putFlow writes a flow of a link, or of the session when l is nil.
+// putFlow writes a flow of a link, or of the session if l is nil.
 func (s *session) putFlow(l *link) {
 	f := amqp.Flow{
 		NextIncomingID: amqp.Some(s.nextIncoming), IncomingWindow: s.conn.options.Window,

@@ -16,18 +16,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// askStall is how long the broker may send nothing before it is given up: while it works on an
-// answer, it says so.
+// askStall is the longest time without data before an answer is given up. A broker that is still
+// working on an answer sends a sign of life.
 const askStall = time.Minute
 
-// Ask puts a question about the past, by its verb and the values that go with it, and calls told
-// with each line of the answer as it comes. Fields of a line are valid until told returns; its
-// error ends the answer and is returned.
+// Ask asks a question about the past by its verb and its values, and calls told with each line of
+// the answer as it arrives. The fields of a line are valid until told returns. An error of told
+// ends the answer and is returned.
 func (c *Client) Ask(ctx context.Context, verb string, says url.Values, told func(*wire.Line) error) error {
 	return c.lines(ctx, request{op: verb, method: http.MethodGet, path: wire.Prefix[1:] + "/v1/" + verb, query: says, own: true}, told)
 }
 
-// lines makes a request whose answer comes line by line.
+// lines makes a request whose answer arrives line by line.
 func (c *Client) lines(ctx context.Context, r request, told func(*wire.Line) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -56,7 +56,7 @@ func (c *Client) lines(ctx context.Context, r request, told func(*wire.Line) err
 	return readLines(r.op, watchedFor{ctx, res.Body, watch, askStall}, told)
 }
 
-// readLines reads the lines of an answer up to its end.
+// readLines reads the lines of an answer to its end.
 func readLines(op string, body io.Reader, told func(*wire.Line) error) error {
 	in := bufio.NewScanner(body)
 	in.Buffer(make([]byte, 64<<10), wire.MaxLine)

@@ -16,22 +16,22 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// backupStall is how long the broker may send nothing of a backup: first its loops have to come
-// together, and then its disk is read.
+// backupStall is the longest time without data before a backup is given up: first its loops must
+// stop together, then its disk is read.
 const backupStall = 2 * time.Minute
 
-// Backup is a copy of a broker's data directory that is being received.
+// A Backup is a copy of a broker's data directory that is being received.
 type Backup struct {
-	ID    string    // the marks in the logs have it
+	ID    string    // contained in the marks in the logs
 	Time  time.Time // of the marks
-	Bytes int64     // about how long the copy will be
+	Bytes int64     // approximate size of the copy
 
 	op   string
 	body io.Reader
 	end  context.CancelFunc
 }
 
-// Backup asks for a copy of the data directory as it is now. The caller has to close it.
+// Backup requests a copy of the data directory as it is now. The caller must close it.
 func (c *Client) Backup(ctx context.Context) (*Backup, error) {
 	r := request{op: "backup", method: http.MethodPost, path: wire.Prefix[1:] + "/v1/backup", own: true}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -81,9 +81,9 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
 }
 
-// Files gives put every file and directory of the copy, below its directory and with slashes in the
-// names, which are as the broker sent them, unchecked. contents is nil for a directory. If Files
-// returns nil, the copy is complete.
+// Files calls put for every file and directory of the copy. Names are relative to its directory,
+// contain slashes, and are as the broker sent them, unchecked. contents is nil for a directory. If
+// Files returns nil, the copy is complete.
 func (b *Backup) Files(put func(name string, size int64, contents io.Reader) error) error {
 	in := tar.NewReader(b.body)
 	last := ""
@@ -91,7 +91,7 @@ func (b *Backup) Files(put func(name string, size int64, contents io.Reader) err
 		h, err := in.Next()
 		switch {
 		case err == io.EOF && last == "namespace.json":
-			// which comes last, behind all that it stands for
+			// the last entry, after everything it vouches for
 			return nil
 		case err == io.EOF:
 			return b.broken(io.ErrUnexpectedEOF)
@@ -117,7 +117,7 @@ func (b *Backup) Files(put func(name string, size int64, contents io.Reader) err
 	}
 }
 
-// broken is the error of a copy that did not come to its end.
+// broken returns the error of an incomplete copy.
 func (b *Backup) broken(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -128,10 +128,10 @@ func (b *Backup) broken(err error) error {
 	return &Error{Op: b.op, Text: fmt.Sprintf("the copy was interrupted: %v", err), cause: err}
 }
 
-// Close releases what the backup holds, here and in the broker.
+// Close releases the resources of the backup, here and in the broker.
 func (b *Backup) Close() { b.end() }
 
-// watchedFor is the body of an answer; when nothing of it comes for a time, its context ends.
+// A watchedFor is the body of an answer. Its context ends if no data arrives for a time.
 type watchedFor struct {
 	ctx   context.Context
 	body  io.Reader
@@ -148,7 +148,7 @@ func (w watchedFor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// failing is the contents of a file, and remembers whether reading them failed.
+// A failing is the contents of a file; it records whether reading them failed.
 type failing struct {
 	in  io.Reader
 	err error

@@ -21,29 +21,29 @@ import (
 )
 
 const (
-	apiVersion     = "2021-05" // known to every broker of the kind
-	emulatorPort   = 5300      // of HTTP; AMQP has another
+	apiVersion     = "2021-05" // supported by every Service Bus broker
+	emulatorPort   = 5300      // for HTTP only
 	defaultTimeout = 60 * time.Second
 	idleTimeout    = 30 * time.Second
 	contentType    = "application/atom+xml;type=entry;charset=utf-8"
 
-	maxRepeats = 4           // of a request that the broker was too busy for
-	firstPause = time.Second // before the first of them, and twice as long before each further one
+	maxRepeats = 4           // repeats of a request while the broker is busy
+	firstPause = time.Second // before the first repeat; doubles for each further one
 	maxPause   = 30 * time.Second
 )
 
-// Options change what is usual. The zero value of each field means its default.
+// Options are the settings of a client. The zero value of each field means its default.
 type Options struct {
-	Timeout time.Duration // of one request; 0: a minute
+	Timeout time.Duration // for one request; 0: a minute
 	TLS     *tls.Config   // nil: the system's roots; ignored for an emulator
-	Product string        // named to the broker; "": ledgerbus-client
-	// why things are changed, for the broker's log: one line; "": nothing is said. Others than
-	// Ledgerbus ignore it
+	Product string        // name of the client for the broker; "": ledgerbus-client
+	// reason of changes for the broker's log, in one line; "": none. Brokers other than Ledgerbus
+	// ignore it
 	Reason string
 	Now    func() time.Time
 }
 
-// Client makes requests to one namespace. It is safe for concurrent use.
+// A Client makes requests to one namespace. It is safe for concurrent use.
 type Client struct {
 	cs   client.ConnectionString
 	o    Options
@@ -53,7 +53,7 @@ type Client struct {
 	pause func(context.Context, time.Duration) error
 }
 
-// New makes a client of the namespace of a connection string. It connects with the first request:
+// New returns a client of the namespace of a connection string. It connects with the first request:
 // with plain HTTP to an emulator, at port 5300 unless another is given, and with TLS otherwise
 // (1.1).
 func New(connectionString string, o Options) (*Client, error) {
@@ -64,11 +64,11 @@ func New(connectionString string, o Options) (*Client, error) {
 	return NewFrom(cs, o), nil
 }
 
-// readBuffer is how many bytes of an answer are read at a time: a broker sends those about the past
-// in pieces of 32 KiB.
+// readBuffer is the number of bytes of an answer that are read at a time. A broker sends answers
+// about the past in pieces of 32 KiB.
 const readBuffer = 64 << 10
 
-// NewFrom is [New] with a connection string that has been parsed.
+// NewFrom is [New] with a parsed connection string.
 func NewFrom(cs client.ConnectionString, o Options) *Client {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
@@ -94,18 +94,18 @@ func NewFrom(cs client.ConnectionString, o Options) *Client {
 	transport.IdleConnTimeout = idleTimeout
 	return &Client{cs: cs, o: o, base: base, pause: pause, http: &http.Client{
 		Transport: transport,
-		// A token goes to the host it was made for, and nowhere else.
+		// A token must not be sent to another host.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Close closes connections that are idle.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Host is the namespace's host and, when it was given, port.
+// Host returns the host of the namespace, with its port if one was given.
 func (c *Client) Host() string { return authority(c.cs.Host, c.cs.Port) }
 
-// Hostname is the namespace's host without a port.
+// Hostname returns the host of the namespace without a port.
 func (c *Client) Hostname() string { return c.cs.Host }
 
 func authority(host string, port int) string {
@@ -118,26 +118,25 @@ func authority(host string, port int) string {
 	return host
 }
 
-// request is what goes to the broker.
+// A request describes an HTTP request to the broker.
 type request struct {
-	op     string // for messages
+	op     string // operation, for error texts
 	method string
 	path   string // decoded, without the first slash
 	query  url.Values
 	body   []byte
-	update bool // of something that must be there
-	// one that Service Bus does not have: its answer is JSON, and it is never repeated, since it
-	// may have had an effect all the same
+	update bool // the item must exist
+	// the request exists only in Ledgerbus. Its answer is JSON, and it is never repeated, because
+	// it may have had an effect
 	own   bool
-	most  time.Duration     // how long its answer may take; 0: as long as any
-	heard func(http.Header) // is called with the headers of the answer; may be nil
-	// entities that messages will be forwarded to: their URL, for ForwardTo and for
-	// ForwardDeadLetteredMessagesTo
+	most  time.Duration     // timeout of the answer; 0: the default
+	heard func(http.Header) // called with the headers of the answer; may be nil
+	// URLs of the entities in ForwardTo and ForwardDeadLetteredMessagesTo
 	send []string
 }
 
-// do makes a request and returns the document in the answer, nil when it has none. A refusal is an
-// [*Error].
+// do makes a request and returns the document in the answer, or nil if there is none. It returns a
+// refusal as an [*Error].
 func (c *Client) do(ctx context.Context, r request) (*document.Document, error) {
 	src, err := c.exchange(ctx, r)
 	if err != nil || len(src) == 0 {
@@ -150,13 +149,13 @@ func (c *Client) do(ctx context.Context, r request) (*document.Document, error) 
 	return doc, nil
 }
 
-// senseless is the error of an answer that cannot be read.
+// senseless returns the error of an answer that cannot be read.
 func senseless(op string, err error) *Error {
 	return &Error{Op: op, Text: fmt.Sprintf("invalid answer: %v", err), cause: err}
 }
 
-// exchange makes a request, and repeats it when the broker is too busy: then nothing has happened.
-// It returns the body of the answer. A refusal is an [*Error].
+// exchange makes a request and repeats it while the broker is too busy, in which case the request
+// had no effect. It returns the body of the answer. It returns a refusal as an [*Error].
 func (c *Client) exchange(ctx context.Context, r request) ([]byte, error) {
 	for wait, repeats := firstPause, 0; ; wait, repeats = 2*wait, repeats+1 {
 		status, src, err := c.once(ctx, r)
@@ -186,7 +185,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// once makes a request once, and reads at most as much of the answer as shows that it is too long.
+// once makes a request once. It reads only enough of the answer to detect that it is too long.
 func (c *Client) once(ctx context.Context, r request) (status int, body []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.most, c.o.Timeout))
 	defer cancel()
@@ -215,7 +214,7 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	}
 	u := c.base
 	u.Path = "/" + r.path
-	audience := u.String() // and everything below it
+	audience := u.String() // includes everything below it
 	if r.query == nil {
 		r.query = url.Values{}
 	}
@@ -253,10 +252,11 @@ func (c *Client) newRequest(ctx context.Context, r request) (*http.Request, erro
 	return req, nil
 }
 
-// supplementary are the headers with the right to send to where messages are forwarded (1.7).
+// supplementary are the headers with the right to send to the entities that messages are forwarded
+// to (1.7).
 var supplementary = [...]string{"ServiceBusSupplementaryAuthorization", "ServiceBusDlqSupplementaryAuthorization"}
 
-// checkPath refuses a path that would address something other than what is meant. "" is the
+// checkPath refuses a path that would address something other than the intended entity. "" is the
 // namespace itself.
 func checkPath(path string) error {
 	for segment := range strings.SplitSeq(path, "/") {
@@ -267,7 +267,7 @@ func checkPath(path string) error {
 	return nil
 }
 
-// unanswered is the error of a request that got no answer, in fewer words than the HTTP library's.
+// unanswered returns the error of a request without an answer. It shortens the HTTP library's text.
 func (c *Client) unanswered(op string, err error) error {
 	e := &Error{Op: op, Text: err.Error(), cause: err}
 	if u := (*url.Error)(nil); errors.As(err, &u) {

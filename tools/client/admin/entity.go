@@ -13,27 +13,27 @@ import (
 
 const subscriptionsInfix = "/Subscriptions/"
 
-// Entity is a queue, topic or subscription: its settings and, when it was asked for alone or in a
-// list, what it holds.
+// An Entity is a queue, topic or subscription with its settings and, if it was read from the
+// broker, its message counts.
 //
-// Present says which settings go to the broker; others get the broker's defaults, when an entity is
-// updated as well as when it is created (2.3, 2.4). An entity that came from the broker has all of
-// them. ForwardTo and ForwardDeadLetteredMessagesTo are paths of entities of the same namespace.
+// Present says which settings are sent to the broker. Others get the broker's defaults, for an
+// update as well as a creation (2.3, 2.4). An entity from the broker has all settings. ForwardTo
+// and ForwardDeadLetteredMessagesTo are paths of entities of the same namespace.
 type Entity struct {
-	Path string // of a subscription <topic>/Subscriptions/<name>
+	Path string // for a subscription <topic>/Subscriptions/<name>
 	document.Description
-	Partitions int // of a partitioned entity that was asked for alone; 0: the broker does not say
+	Partitions int // of a partitioned entity that was read alone; 0: the broker does not say
 }
 
-// NewEntity is an entity of which no setting is given.
+// NewEntity returns an entity without settings.
 func NewEntity(kind event.EntityKind, path string) *Entity {
 	return &Entity{Path: path, Description: document.Description{Kind: kind}}
 }
 
-// SubscriptionPath is the path of a topic's subscription.
+// SubscriptionPath returns the path of a topic's subscription.
 func SubscriptionPath(topic, name string) string { return topic + subscriptionsInfix + name }
 
-// SplitSubscription takes the path of a subscription apart; false: it is no such path.
+// SplitSubscription splits the path of a subscription; false: it is not such a path.
 func SplitSubscription(path string) (topic, name string, ok bool) {
 	i := strings.LastIndexByte(path, '/')
 	if cut := i + 1 - len(subscriptionsInfix); cut > 0 && i+1 < len(path) && strings.EqualFold(path[cut:i+1], subscriptionsInfix) {
@@ -42,7 +42,7 @@ func SplitSubscription(path string) (topic, name string, ok bool) {
 	return "", "", false
 }
 
-// Get returns one entity of a kind. One of another kind is not found.
+// Get returns one entity of a kind. It does not find an entity of another kind.
 func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*Entity, error) {
 	op := operation("show", kind, path)
 	partitions := 0
@@ -55,7 +55,7 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 	missing := &Error{Op: op, Status: http.StatusNotFound, Text: "no entity has this name"}
 	switch {
 	case doc == nil || doc.Entry == nil:
-		return nil, missing // the feed that says so, or one of something else (2.5)
+		return nil, missing // the feed of a missing entity, or of another kind (2.5)
 	case doc.Entry.Entity == nil:
 		return nil, missing
 	case doc.Entry.Entity.Kind != kind:
@@ -67,8 +67,8 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 	return e, nil
 }
 
-// List returns all entities of a kind, in the broker's order. topic is the one whose subscriptions
-// are listed, "" for the other kinds.
+// List returns all entities of a kind in the broker's order. topic is the topic whose subscriptions
+// are listed; "" for other kinds.
 func (c *Client) List(ctx context.Context, kind event.EntityKind, topic string) ([]*Entity, error) {
 	var found []*Entity
 	path := map[event.EntityKind]string{event.Queue: "$Resources/Queues", event.Topic: "$Resources/Topics"}[kind]
@@ -90,7 +90,8 @@ func (c *Client) List(ctx context.Context, kind event.EntityKind, topic string) 
 	return found, err
 }
 
-// Create makes an entity and returns it with the broker's defaults. One that exists is a conflict.
+// Create creates an entity and returns it with the broker's defaults. An existing entity is a
+// conflict.
 func (c *Client) Create(ctx context.Context, e *Entity) (*Entity, error) {
 	return c.put(ctx, "create", e, false)
 }
@@ -100,8 +101,7 @@ func (c *Client) Update(ctx context.Context, e *Entity) (*Entity, error) {
 	return c.put(ctx, "update", e, true)
 }
 
-// Delete deletes an entity with everything in it. The broker does not check that it is of that
-// kind.
+// Delete deletes an entity with all its messages. The broker does not check its kind.
 func (c *Client) Delete(ctx context.Context, kind event.EntityKind, path string) error {
 	_, err := c.do(ctx, request{op: operation("delete", kind, path), method: http.MethodDelete, path: path})
 	return err
@@ -135,7 +135,7 @@ func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (
 	return received(doc.Entry, e.Path), nil
 }
 
-// received is the entity in an entry of a feed. The title has the spelling that the namespace
+// received returns the entity in an entry of a feed. The title has the spelling that the namespace
 // shows.
 func received(entry *document.Entry, asked string) *Entity {
 	e := &Entity{Path: asked, Description: *entry.Entity}
@@ -149,7 +149,7 @@ func received(entry *document.Entry, asked string) *Entity {
 	return e
 }
 
-// forwardURL is the form in which a namespace in the cloud wants the entity that messages are
+// forwardURL returns the form in which a cloud namespace expects the entity that messages are
 // forwarded to (3.8).
 func (c *Client) forwardURL(path string) string {
 	if strings.Contains(path, "://") {
@@ -159,7 +159,7 @@ func (c *Client) forwardURL(path string) string {
 	return u.String()
 }
 
-// forwardPath is the entity's path in such a URL, whose host does not matter.
+// forwardPath returns the path of the entity in such a URL and ignores the host.
 func forwardPath(s string) string {
 	if u, err := url.Parse(s); err == nil && u.Host != "" {
 		return strings.Trim(u.Path, "/")
@@ -167,7 +167,7 @@ func forwardPath(s string) string {
 	return s
 }
 
-// operation is what a request does, as messages say it.
+// operation names a request in error texts.
 func operation(verb string, kind event.EntityKind, path string) string {
 	if topic, name, ok := SplitSubscription(path); ok && kind == event.Subscription {
 		return verb + " subscription " + name + " of " + topic
@@ -175,7 +175,7 @@ func operation(verb string, kind event.EntityKind, path string) string {
 	return verb + " " + strings.ToLower(kind.String()) + " " + path
 }
 
-// Namespace describes the namespace (2.8).
+// Namespace returns the description of the namespace (2.8).
 func (c *Client) Namespace(ctx context.Context) (*document.Namespace, error) {
 	const op = "show namespace"
 	doc, err := c.do(ctx, request{op: op, method: http.MethodGet, path: "$namespaceinfo"})
@@ -188,8 +188,8 @@ func (c *Client) Namespace(ctx context.Context) (*document.Namespace, error) {
 	return doc.Entry.Namespace, nil
 }
 
-// SetDefaultRule says which rule a subscription gets when it is created, in place of $Default that
-// matches everything.
+// SetDefaultRule sets the rule that a new subscription gets instead of $Default, which matches
+// everything.
 func (e *Entity) SetDefaultRule(r event.Rule) {
 	e.DefaultRule = &r
 	e.Present.Add(document.DefaultRuleDescription)

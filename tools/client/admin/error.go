@@ -12,14 +12,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// Error is a refusal, or says that a request got no answer, or none that makes sense.
+// An Error reports that a request was refused, or got no answer or an invalid one.
 type Error struct {
-	Op      string // what was asked, such as "create queue orders"
-	Status  int    // of the answer; 0: there was none
-	SubCode int    // of the service (2.10); 0: none was given
-	Code    string // of a request that only this broker has, such as "conflict"; "": none was given
-	Text    string // the broker's own words, without what only its operator can use
-	Detail  string // all of the broker's words, with tracking id and time
+	Op      string // operation, such as "create queue orders"
+	Status  int    // of the answer; 0: no answer
+	SubCode int    // of the service (2.10); 0: none
+	Code    string // of a request that only Ledgerbus has, such as "conflict"; "": none
+	Text    string // the broker's text, without the part for its operator
+	Detail  string // the broker's complete text, with tracking id and time
 	cause   error
 }
 
@@ -35,14 +35,14 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the error of the network or of a document, if there was one.
+// Unwrap returns the underlying error of the network or of a document, if any.
 func (e *Error) Unwrap() error { return e.cause }
 
-// IsNotFound reports whether an error says that what was asked for does not exist.
+// IsNotFound reports whether an error says that the requested item does not exist.
 func IsNotFound(err error) bool { return hasStatus(err, http.StatusNotFound) }
 
-// IsConflict reports whether an error says that what was to be created exists already, or that
-// another request is changing it now.
+// IsConflict reports whether an error says that the item to create exists already, or that another
+// request is changing it.
 func IsConflict(err error) bool { return hasStatus(err, http.StatusConflict) }
 
 func hasStatus(err error, status int) bool {
@@ -52,12 +52,12 @@ func hasStatus(err error, status int) bool {
 
 var (
 	subCode = regexp.MustCompile(`^SubCode=(\d{1,9})\.\s*`)
-	// forOperators is the end of a text, which only the broker's operator can use.
+	// forOperators matches the end of a text that only the broker's operator can use.
 	forOperators = regexp.MustCompile(`\s*(To know more visit \S+|TrackingId:)[\s\S]*$`)
 )
 
-// refusal makes an error of an answer (2.10); those to the broker's own requests are JSON. A proxy
-// on the way may answer in another form: then only the status counts.
+// refusal returns the error for an answer (2.10). Answers to requests that only Ledgerbus has are
+// JSON. A proxy may answer in another form; then only the status counts.
 func refusal(op string, status int, body []byte) error {
 	e := &Error{Op: op, Status: status, Text: http.StatusText(status)}
 	var own wire.Failure
@@ -81,5 +81,5 @@ func refusal(op string, status int, body []byte) error {
 	return e
 }
 
-// oneLine is a text without line ends.
+// oneLine returns a text without line ends.
 func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }

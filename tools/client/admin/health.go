@@ -8,19 +8,19 @@ import (
 	"time"
 )
 
-// maxHealth is how much of an answer about health is read, bytes.
+// maxHealth is the number of bytes of an answer about health that are read.
 const maxHealth = 4 << 10
 
-// Health is what a broker says about itself to anybody: no token is needed.
+// A Health is a broker's report about itself. It needs no token.
 type Health struct {
-	Well bool      // the answer to what was asked is yes
+	Well bool      // the answer is yes
 	Code int       // status code of the answer
-	Text string    // the answer as it came: JSON with the conditions that the broker is in
-	Time time.Time // that its clock showed, to a second; zero: it does not say
+	Text string    // the unchanged answer: JSON with the conditions of the broker
+	Time time.Time // of the broker's clock, to a second; zero: unknown
 }
 
-// Health asks one of the questions that need no token: /health whether messages are taken, /livez,
-// /readyz. No token is sent.
+// Health makes one of the requests that need no token: /health, which reports whether messages are
+// accepted, /livez, or /readyz. It sends no token.
 func (c *Client) Health(ctx context.Context, path string) (h Health, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()

@@ -10,19 +10,18 @@ import (
 
 const historyPolicies = "v1/history/policies"
 
-// HistoryPolicies returns how long history is kept. Only Ledgerbus keeps any.
+// HistoryPolicies returns the history policies. Only Ledgerbus has any.
 func (c *Client) HistoryPolicies(ctx context.Context) (all wire.HistoryPolicies, err error) {
 	err = c.own(ctx, request{op: "list history policies", method: http.MethodGet, path: historyPolicies}, &all)
 	return all, err
 }
 
-// SetHistoryPolicy sets how long the history of what a pattern matches is kept, in place of the
-// policy that the pattern had, and returns all policies.
+// SetHistoryPolicy replaces the history policy of a pattern and returns all policies.
 func (c *Client) SetHistoryPolicy(ctx context.Context, p wire.HistoryPolicy) (wire.HistoryPolicies, error) {
 	return c.sayOfHistory(ctx, "set the history policy of "+p.Pattern, historyPolicies, p)
 }
 
-// DeleteHistoryPolicy removes the policy of a pattern, and returns all that are left.
+// DeleteHistoryPolicy deletes the policy of a pattern and returns the remaining policies.
 func (c *Client) DeleteHistoryPolicy(ctx context.Context, pattern string) (wire.HistoryPolicies, error) {
 	return c.sayOfHistory(ctx, "delete the history policy of "+pattern, historyPolicies+"/delete", wire.HistoryPolicy{Pattern: pattern})
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// eraseTime is how long the answer to an erasure may take: a little longer than the broker lets it.
+// eraseTime is the timeout of an erasure: a little longer than the broker's.
 const eraseTime = 150 * time.Second
 
-// EraseMessage has the body of a settled message erased, and returns once it is gone.
+// EraseMessage erases the body of a settled message and returns when it is gone.
 func (c *Client) EraseMessage(ctx context.Context, entity string, sequence int64) (m wire.Erased, err error) {
 	body, err := json.Marshal(wire.Erase{Entity: entity, Sequence: sequence})
 	if err == nil {

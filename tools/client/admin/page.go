@@ -11,11 +11,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-const pageSize = 100 // the most that a broker gives at a time (2.6)
+const pageSize = 100 // the maximum of a broker (2.6)
 
-// pages calls take with each entry of a list. If take refuses an entry, by returning false, the
-// list is not of what was asked for, which is an error. Each name is taken once: what is created or
-// deleted meanwhile moves others from page to page.
+// pages calls take with each entry of a list. If take returns false, the list contains entries of
+// another kind, which is an error. Each name is taken once: concurrent creations and deletions move
+// other entries from page to page.
 func (c *Client) pages(ctx context.Context, op, path string, take func(*document.Entry) bool) error {
 	seen := map[string]bool{}
 	for skip := 0; ; {
@@ -28,7 +28,7 @@ func (c *Client) pages(ctx context.Context, op, path string, take func(*document
 			return &Error{Op: op, Text: "the answer is not a list"}
 		}
 		if doc.Feed.NotFound() {
-			return nil // the cloud's other way to say that there is none
+			return nil // the cloud's other form of an empty list
 		}
 		fresh := false
 		for i := range doc.Feed.Entries {
@@ -51,7 +51,8 @@ func (c *Client) pages(ctx context.Context, op, path string, take func(*document
 	}
 }
 
-// skipOf is where the next page begins. Nothing else of a link is used: it may name another host.
+// skipOf returns the start of the next page. It ignores the rest of the link, which may name
+// another host.
 func skipOf(link string) (int, error) {
 	u, err := url.Parse(link)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// restartTime is how long the answer to a restart may take: a little longer than the broker lets
-// it.
+// restartTime is the timeout of a restart: a little longer than the broker's.
 const restartTime = 16 * time.Minute
 
 // Partitions returns the state of each partition of the log. Only Ledgerbus has this request and
@@ -22,20 +21,20 @@ func (c *Client) Partitions(ctx context.Context) ([]wire.Partition, error) {
 	return all.Partitions, err
 }
 
-// FencePartition takes a partition out of service, and returns its state then.
+// FencePartition takes a partition out of service and returns its new state.
 func (c *Client) FencePartition(ctx context.Context, id int) (p wire.Partition, err error) {
 	err = c.own(ctx, request{op: fmt.Sprintf("fence partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/fence", id)}, &p)
 	return p, err
 }
 
-// RestartPartition has a partition that does not serve recovered, and returns its state then. It
-// takes as long as the recovery.
+// RestartPartition recovers a partition that does not serve, and returns its new state. It takes as
+// long as the recovery.
 func (c *Client) RestartPartition(ctx context.Context, id int) (p wire.Partition, err error) {
 	err = c.own(ctx, request{op: fmt.Sprintf("restart partition %d", id), method: http.MethodPost, path: fmt.Sprintf("v1/partitions/%d/restart", id), most: restartTime}, &p)
 	return p, err
 }
 
-// own makes a request that only this broker has, and reads its answer.
+// own makes a request that only Ledgerbus has, and reads its answer.
 func (c *Client) own(ctx context.Context, r request, into any) error {
 	r.own, r.path = true, wire.Prefix[1:]+"/"+r.path
 	src, err := c.exchange(ctx, r)
@@ -47,7 +46,7 @@ func (c *Client) own(ctx context.Context, r request, into any) error {
 	return foreign(err, src)
 }
 
-// foreign explains an error that comes from a namespace that is not Ledgerbus's. src is the answer.
+// foreign extends an error for a namespace that is not Ledgerbus's. src is the answer.
 func foreign(err error, src []byte) error {
 	if e := (*Error)(nil); errors.As(err, &e) && e.Code == "" && (len(src) > 0 || e.Status >= 400 && e.Status < 500) {
 		e.Text += "; this command needs a Ledgerbus broker of this version or later"

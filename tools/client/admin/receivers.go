@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// Receivers returns what a queue, subscription or sub-queue of one has now, who receives from it,
-// and what each of the receivers waits for. Only Ledgerbus has this request.
+// Receivers returns the message counts of a queue, subscription or sub-queue, its receivers, and
+// what each receiver waits for. Only Ledgerbus has this request.
 func (c *Client) Receivers(ctx context.Context, entity string) (all wire.Receivers, err error) {
 	err = c.own(ctx, request{op: "list the receivers of " + entity, method: http.MethodGet, path: "v1/receivers", query: url.Values{"entity": {entity}}}, &all)
 	return all, err

@@ -35,17 +35,17 @@ func (c *Client) Rule(ctx context.Context, subscription, name string) (*event.Ru
 	return &rule, nil
 }
 
-// CreateRule gives a subscription a rule and returns it. One of the same name is a conflict.
+// CreateRule adds a rule to a subscription and returns it. A rule of the same name is a conflict.
 func (c *Client) CreateRule(ctx context.Context, subscription string, rule event.Rule) (*event.Rule, error) {
 	return c.putRule(ctx, "create", subscription, rule, false)
 }
 
-// UpdateRule replaces filter and action of a rule and returns it.
+// UpdateRule replaces the filter and the action of a rule and returns it.
 func (c *Client) UpdateRule(ctx context.Context, subscription string, rule event.Rule) (*event.Rule, error) {
 	return c.putRule(ctx, "update", subscription, rule, true)
 }
 
-// DeleteRule removes a rule.
+// DeleteRule deletes a rule.
 func (c *Client) DeleteRule(ctx context.Context, subscription, name string) error {
 	_, err := c.do(ctx, request{op: ruleOperation("delete", subscription, name), method: http.MethodDelete, path: rulePath(subscription, name)})
 	return err
@@ -65,7 +65,7 @@ func (c *Client) putRule(ctx context.Context, verb, subscription string, rule ev
 	return &written, nil
 }
 
-// named is the rule of an entry. Its name stands in the title at least.
+// named returns the rule of an entry. The title contains at least its name.
 func named(e *document.Entry) event.Rule {
 	rule := *e.Rule
 	if e.Title != "" {
@@ -74,8 +74,7 @@ func named(e *document.Entry) event.Rule {
 	return rule
 }
 
-// rulePath is the path of a rule. Without a name it is the path of no rule, and not that of the
-// list of all.
+// rulePath returns the path of a rule. Without a name it is not the path of the list of all rules.
 func rulePath(subscription, name string) string { return subscription + "/Rules/" + name }
 
 func ruleOperation(verb, subscription, name string) string {
