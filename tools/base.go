@@ -34,8 +34,8 @@ func baseOf(p log.Partition) (log.BaseInfo, bool) {
 	return b.Base()
 }
 
-// kept returns an error if from is before the LSN at which the kept history begins.
-func kept(p log.Partition, from uint64) error {
+// checkKept returns an error if from is before the LSN at which the kept history begins.
+func checkKept(p log.Partition, from uint64) error {
 	first, _ := p.Bounds()
 	if _, ok := baseOf(p); ok && from != 0 && from < uint64(first) {
 		return fmt.Errorf("%w: partition %d: history begins at LSN %d", log.ErrGone, p.ID(), first)

@@ -27,20 +27,20 @@ type Beside struct {
 func (b *Beside) Open(ctx context.Context, dir string) (log.Store, error) {
 	s, err := b.open(ctx, dir, false)
 	if err == nil && b.Live {
-		s = &telling{s, b, make(map[log.PartitionID]bool)}
+		s = &reportingStore{s, b, make(map[log.PartitionID]bool)}
 	}
 	return s, err
 }
 
-// telling is a directory that is read while a broker may be using it.
-type telling struct {
+// A reportingStore is a store that reports how far each opened partition is read.
+type reportingStore struct {
 	log.Store
 	how  *Beside
 	told map[log.PartitionID]bool
 }
 
 // Open implements [log.Store].
-func (t *telling) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+func (t *reportingStore) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
 	p, err := t.Store.Open(ctx, id)
 	if err == nil && !t.told[id] {
 		t.told[id] = true

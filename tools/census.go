@@ -81,9 +81,9 @@ type census struct {
 func (t *census) partition(ctx context.Context, p log.Partition) error {
 	state := replay.Newest(p, 0, nil)
 	if err := state.Run(ctx, replay.Watch{}); err != nil {
-		return located(p, err)
+		return damagedPlace(p, err)
 	}
-	base := beginning(p)
+	base := baseFiles(p)
 	from := len(t.files)
 	for sum, err := range p.Summaries(ctx) {
 		if err != nil {
@@ -97,10 +97,10 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 		}
 		t.files = append(t.files, FileCount{Partition: p.ID(), Summary: sum})
 		for _, k := range sum.Kinds {
-			of(t.kinds, k.Kind).add(k.Events, k.Bytes)
+			getOrAdd(t.kinds, k.Kind).add(k.Events, k.Bytes)
 		}
 		for _, s := range sum.Slices {
-			e := of(t.entities, s.Slice.Entity)
+			e := getOrAdd(t.entities, s.Slice.Entity)
 			e.Events, e.Bytes, e.Bodies, e.BodyBytes = e.Events+s.Events, e.Bytes+s.Bytes, e.Bodies+s.Bodies, e.BodyBytes+s.BodyBytes
 		}
 	}
@@ -109,8 +109,8 @@ func (t *census) partition(ctx context.Context, p log.Partition) error {
 	return nil
 }
 
-// beginning returns the base of a log that does not begin with its first frame.
-func beginning(p log.Partition) []FileCount {
+// baseFiles returns the base of a log that does not begin with its first frame.
+func baseFiles(p log.Partition) []FileCount {
 	b, ok := baseOf(p)
 	if !ok {
 		return nil
@@ -118,8 +118,8 @@ func beginning(p log.Partition) []FileCount {
 	return []FileCount{{Partition: p.ID(), Base: true, Summary: log.Summary{Stored: b.Size, SegmentInfo: log.SegmentInfo{File: b.File, First: b.LSN, End: b.LSN}}}}
 }
 
-// of returns the value of a key and creates it if necessary.
-func of[K comparable, V any](m map[K]*V, k K) *V {
+// getOrAdd returns the value of a key and creates it if necessary.
+func getOrAdd[K comparable, V any](m map[K]*V, k K) *V {
 	v := m[k]
 	if v == nil {
 		v = new(V)
@@ -135,11 +135,11 @@ func (t *census) live(at *replay.State, files []FileCount) {
 	state := at.Index.Snapshot()
 	defer state.Close()
 	for _, e := range state.Entities() {
-		of(t.entities, e.ID).Path = e.Path
+		getOrAdd(t.entities, e.ID).Path = e.Path
 	}
 	var blobs []event.Blob
 	for _, id := range state.Slices() {
-		e := of(t.entities, id.Entity)
+		e := getOrAdd(t.entities, id.Entity)
 		for q := event.SubQueue(0); q <= event.TransferDeadLetter; q++ {
 			for m := range state.Browse(id, q, 0) {
 				e.Live++

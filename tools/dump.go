@@ -91,7 +91,7 @@ func dumpRange(ctx context.Context, out *bufio.Writer, src log.Store, opts DumpO
 			return fmt.Errorf("tools: %w", err)
 		}
 		opts.tell(p)
-		if err := newDumper(out, opts, p).selected(ctx, sel); err != nil {
+		if err := newDumper(out, opts, p).dumpSelection(ctx, sel); err != nil {
 			return err
 		}
 	}
@@ -104,11 +104,11 @@ func dumpRange(ctx context.Context, out *bufio.Writer, src log.Store, opts DumpO
 	return errors.Join(errs...)
 }
 
-// selected prints the events of a selection.
-func (d *dumper) selected(ctx context.Context, sel *ledger.Selection) error {
+// dumpSelection prints the events of a selection.
+func (d *dumper) dumpSelection(ctx context.Context, sel *ledger.Selection) error {
 	for rec, err := range sel.Records(ctx, d.part.ID()) {
 		if err != nil {
-			return located(d.part, err)
+			return damagedPlace(d.part, err)
 		}
 		if rec.LSN < d.opts.From {
 			continue
@@ -157,13 +157,13 @@ func newDumper(out *bufio.Writer, opts DumpOptions, p log.Partition) *dumper {
 }
 
 func (d *dumper) run(ctx context.Context) error {
-	if err := kept(d.part, uint64(d.opts.From)); err != nil {
+	if err := checkKept(d.part, uint64(d.opts.From)); err != nil {
 		return err
 	}
 	// origins are: from the start, because origins are defined before From
 	for rec, err := range replay.Records(ctx, d.part, 0) {
 		if err != nil {
-			return located(d.part, err)
+			return damagedPlace(d.part, err)
 		}
 		for _, ev := range rec.Events {
 			if o, ok := ev.(*event.OriginDefined); ok {

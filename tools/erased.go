@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// erased reports the files in which some bodies are no longer kept. That is not damage: the rest of
-// their frames was verified.
-func (v *verifier) erased(p log.Partition) error {
+// erasedFiles reports the files in which some bodies are no longer kept. That is not damage: the
+// rest of their frames was verified.
+func (v *verifier) erasedFiles(p log.Partition) error {
 	for _, s := range p.Segments() {
 		if s.Erased == 0 {
 			continue

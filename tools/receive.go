@@ -71,7 +71,7 @@ func (in *Incoming) Write(name string, write func(io.Writer) error) error {
 		return err
 	}
 	out := bufio.NewWriterSize(f, 256<<10)
-	err = write(counted{out, &in.Bytes})
+	err = write(countingWriter{out, &in.Bytes})
 	if err == nil {
 		err = out.Flush()
 	}
@@ -81,13 +81,13 @@ func (in *Incoming) Write(name string, write func(io.Writer) error) error {
 	return errors.Join(err, f.Close())
 }
 
-// A counted counts the written bytes.
-type counted struct {
+// A countingWriter counts the written bytes.
+type countingWriter struct {
 	io.Writer
 	n *int64
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c countingWriter) Write(p []byte) (int, error) {
 	n, err := c.Writer.Write(p)
 	*c.n += int64(n)
 	return n, err

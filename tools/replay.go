@@ -15,18 +15,18 @@ import (
 // cannot be decoded also counts as damage, and the replay ends there. A record of a newer program
 // is an error. The replay needs as much memory as a broker: a row per live message.
 func (v *verifier) replay(p log.Partition, states []log.CheckpointInfo) error {
-	err := replay.Begin(p).Run(v.ctx, replay.Watch{Checkpoints: states, Look: v.listing(p), Differs: func(c log.CheckpointInfo) error {
+	err := replay.Begin(p).Run(v.ctx, replay.Watch{Checkpoints: states, Look: v.unlistedCapabilities(p), Differs: func(c log.CheckpointInfo) error {
 		return v.damage(&log.CorruptError{Partition: p.ID(), File: c.File, LSN: c.LSN, Reason: "the state differs from the state of the log up to this LSN"})
 	}})
-	if c := (*log.CorruptError)(nil); errors.As(located(p, err), &c) {
+	if c := (*log.CorruptError)(nil); errors.As(damagedPlace(p, err), &c) {
 		return v.damage(c)
 	}
 	return err
 }
 
-// located turns an error about a record that no program can have written into a damaged place. A
-// record of a newer program is not damage.
-func located(p log.Partition, err error) error {
+// damagedPlace turns an error about a record that no program can have written into a damaged place.
+// A record of a newer program is not damage.
+func damagedPlace(p log.Partition, err error) error {
 	wrong := (*replay.Error)(nil)
 	if !errors.As(err, &wrong) || errors.Is(err, event.ErrUnknown) {
 		return err

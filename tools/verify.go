@@ -74,7 +74,7 @@ type verifier struct {
 func (v *verifier) run() error {
 	s, err := v.opts.open(v.ctx, v.dir, true)
 	if c := (*log.CorruptError)(nil); errors.As(err, &c) {
-		return v.all(c)
+		return v.damagedForAll(c)
 	}
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (v *verifier) run() error {
 		c := (*log.CorruptError)(nil)
 		switch {
 		case errors.As(err, &c):
-			err = v.refused(id, c)
+			err = v.refusedPartition(id, c)
 		case err == nil:
 			v.opts.tell(p)
 			err = v.partition(p)
@@ -98,9 +98,9 @@ func (v *verifier) run() error {
 	return nil
 }
 
-// all reports damage in files that concern all partitions, for which every partition is refused,
-// and surveys the partitions.
-func (v *verifier) all(c *log.CorruptError) error {
+// damagedForAll reports damage in files that concern all partitions, for which every partition is
+// refused, and surveys the partitions.
+func (v *verifier) damagedForAll(c *log.CorruptError) error {
 	v.report.All = true
 	if err := v.place("all", nil, c); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (v *verifier) all(c *log.CorruptError) error {
 		return err
 	}
 	for _, id := range v.survey.Partitions() {
-		if err := v.refused(id, nil); err != nil {
+		if err := v.refusedPartition(id, nil); err != nil {
 			return err
 		}
 	}
@@ -123,8 +123,9 @@ func (v *verifier) openSurvey() (err error) {
 	return err
 }
 
-// refused surveys a partition that recovery refuses. because is the damage, if it is not nil.
-func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error {
+// refusedPartition surveys a partition that recovery refuses. because is the damage, if it is not
+// nil.
+func (v *verifier) refusedPartition(id log.PartitionID, because *log.CorruptError) error {
 	if err := v.openSurvey(); err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func (v *verifier) refused(id log.PartitionID, because *log.CorruptError) error 
 		print.Named("Frames", found.Frames), print.Named("Records", found.Records), print.Named("Bytes", uint64(found.Bytes))}); err != nil {
 		return err
 	}
-	return v.unused(discarded)
+	return v.unusedFiles(discarded)
 }
 
 // damage reports a damaged place of one partition.
@@ -210,7 +211,7 @@ func (v *verifier) partition(p log.Partition) error {
 				print.Named("Records", rec.Records), print.Named("Bytes", uint64(rec.Bytes))}); err != nil {
 			return err
 		}
-		return v.unused(discarded)
+		return v.unusedFiles(discarded)
 	}
 	first, end := p.Bounds()
 	err := v.print(fmt.Sprintf("ok partition %d LSN %d to %d epoch %d: %d frames, %d records, %d bytes, newest %s",
@@ -223,16 +224,16 @@ func (v *verifier) partition(p log.Partition) error {
 			print.Object{print.Named("Found", "tail"), print.Named("Partition", uint64(p.ID())), print.Named("LSN", uint64(end)), print.Named("Bytes", uint64(rec.CutBytes)), print.Named("Reason", rec.CutReason)})
 	}
 	if err == nil {
-		err = v.erased(p)
+		err = v.erasedFiles(p)
 	}
 	if err != nil {
 		return err
 	}
-	return v.unused(discarded)
+	return v.unusedFiles(discarded)
 }
 
-// unused reports files that a start does not need.
-func (v *verifier) unused(files []log.Discard) error {
+// unusedFiles reports files that a start does not need.
+func (v *verifier) unusedFiles(files []log.Discard) error {
 	v.report.Discarded = append(v.report.Discarded, files...)
 	for _, d := range files {
 		if err := v.print(fmt.Sprintf("unused file %+q: %+q", d.File, d.Reason),

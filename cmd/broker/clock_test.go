@@ -161,11 +161,11 @@ func TestClockBeforeTheBuild(t *testing.T) {
 		time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC): info,
 		earliest: {Settings: []debug.BuildSetting{{Key: "vcs.time", Value: "1999-02-03T04:05:06Z"}}},
 	} {
-		if got := built(given, true); !got.Equal(want) {
+		if got := buildTime(given, true); !got.Equal(want) {
 			t.Errorf("built %v, want %v", got, want)
 		}
 	}
-	if got := built(nil, false); !got.Equal(earliest) {
+	if got := buildTime(nil, false); !got.Equal(earliest) {
 		t.Errorf("built %v", got)
 	}
 }

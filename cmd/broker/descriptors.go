@@ -60,9 +60,9 @@ func shareDescriptors(limit int) descriptors {
 // sockets returns the number of descriptors left for connections.
 func (d *descriptors) sockets() int { return d.limit - reserveDescriptors - ownDescriptors - d.log }
 
-// hold reserves the descriptors that the log keeps open for this many partitions. If too few are
-// left for connections, that is a problem of the settings.
-func (d *descriptors) hold(partitions int) error {
+// reserveForLog reserves the descriptors that the log keeps open for this many partitions. If too
+// few are left for connections, that is a problem of the settings.
+func (d *descriptors) reserveForLog(partitions int) error {
 	d.log = log.Descriptors(partitions, d.reading)
 	if missing := fewestSockets - d.sockets(); missing > 0 {
 		return settings.Problems{{Where: "open files", Text: fmt.Sprintf("the limit is %d, but %d partitions need at least %d: raise it (ulimit -n)",
@@ -71,12 +71,12 @@ func (d *descriptors) hold(partitions int) error {
 	return nil
 }
 
-// bound lowers connection limits to the available sockets, after it has set limits of 0 to their
-// defaults. A quarter of the sockets is for HTTP and for pending connections. Another quarter is
-// for AMQP before the first valid token. The other half is always left for connections that have
-// logged in. The first quarter and all AMQP connections together never need more sockets than there
-// are.
-func (d *descriptors) bound(l settings.Limits) settings.Limits {
+// limitConnections lowers connection limits to the available sockets, after it has set limits of 0
+// to their defaults. A quarter of the sockets is for HTTP and for pending connections. Another
+// quarter is for AMQP before the first valid token. The other half is always left for connections
+// that have logged in. The first quarter and all AMQP connections together never need more sockets
+// than there are.
+func (d *descriptors) limitConnections(l settings.Limits) settings.Limits {
 	asked := settings.Limits{Connections: cmp.Or(l.Connections, 5000), Unauthenticated: cmp.Or(l.Unauthenticated, 1000)}
 	share := d.sockets() / 4
 	l.Unauthenticated = min(asked.Unauthenticated, share)

@@ -29,13 +29,13 @@ func TestShareDescriptors(t *testing.T) {
 		{1 << 20, 4, 100_000, 1000, 100_000, 1000},
 	} {
 		d := shareDescriptors(test.limit)
-		if err := d.hold(test.partitions); err != nil {
+		if err := d.reserveForLog(test.partitions); err != nil {
 			if problems := (settings.Problems)(nil); test.wantConnections != 0 || !errors.As(err, &problems) {
 				t.Errorf("%+v: %v; want test.wantConnections == 0 && errors.As(err, &problems)", test, err)
 			}
 			continue
 		}
-		l := d.bound(settings.Limits{Connections: test.connections, Unauthenticated: test.anonymous})
+		l := d.limitConnections(settings.Limits{Connections: test.connections, Unauthenticated: test.anonymous})
 		if l.Connections != test.wantConnections || l.Unauthenticated != test.wantNew {
 			t.Errorf("%+v: %+v; want l.Connections == test.wantConnections && l.Unauthenticated == test.wantNew", test, l)
 		}

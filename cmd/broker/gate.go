@@ -27,12 +27,12 @@ type gate struct {
 	amqp   interface{ ServeConn(net.Conn) }
 	http   http.Handler
 	health func(context.Context) error
-	probes prober
+	probes probeSource
 	states func() []host.Condition
 }
 
-// A prober answers the probes of an orchestrator.
-type prober interface {
+// A probeSource answers the probes of an orchestrator.
+type probeSource interface {
 	Live() error
 	Ready() error
 }
@@ -42,7 +42,7 @@ func newGate(most int, closing <-chan struct{}) *gate {
 }
 
 // open opens the gate to all connections.
-func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error, probes prober, states func() []host.Condition) {
+func (g *gate) open(amqp interface{ ServeConn(net.Conn) }, http http.Handler, health func(context.Context) error, probes probeSource, states func() []host.Condition) {
 	g.amqp, g.http, g.health, g.probes, g.states = amqp, http, health, probes, states
 	close(g.opened)
 }

@@ -46,8 +46,8 @@ const namespaceName = "ledgerbus"
 // wrong, and broker time must not start there (reliability.md 1.4).
 var earliest = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 
-// built returns the time of the program's commit, if known.
-func built(info *debug.BuildInfo, ok bool) time.Time {
+// buildTime returns the time of the program's commit, if known.
+func buildTime(info *debug.BuildInfo, ok bool) time.Time {
 	if !ok {
 		return earliest
 	}
@@ -64,7 +64,7 @@ func built(info *debug.BuildInfo, ok bool) time.Time {
 
 // clockRules returns the rules for the clock of a start.
 func clockRules(c settings.Clock) host.ClockRules {
-	return host.ClockRules{Earliest: built(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept, Reason: c.Reason}
+	return host.ClockRules{Earliest: buildTime(debug.ReadBuildInfo()), MaxGap: c.MaxGap, Accept: c.Accept, Reason: c.Reason}
 }
 
 // checkClock refuses a clock that is wrong regardless of the log.
@@ -117,11 +117,12 @@ type Server struct {
 	endpoints    []Endpoint
 	certificates *certificates // of the operator; nil: none
 	tls          *tls.Config   // nil: no TLS
-	trust        string        // file with the certificate that clients must trust; "": no generated certificate
-	recovered    Recovered
-	descriptors  descriptors
-	memory       *budget.Budget  // nil: unlimited
-	limits       settings.Limits // lowered to the available descriptors
+	// file with the certificate that clients must trust; "": no generated certificate
+	trust       string
+	recovered   Recovered
+	descriptors descriptors
+	memory      *budget.Budget  // nil: unlimited
+	limits      settings.Limits // lowered to the available descriptors
 
 	failed  chan error
 	serving sync.WaitGroup  // one per listener, one for the engine's failures
@@ -189,12 +190,12 @@ func (s *Server) open(ctx context.Context) error {
 		return settings.Problems{{Where: "partitions", Text: fmt.Sprintf("%s was created with %d partitions, which cannot be changed to %d",
 			s.settings.Storage.Data, has, s.settings.Storage.Partitions)}}
 	}
-	if err := s.descriptors.hold(len(s.store.Partitions())); err != nil {
+	if err := s.descriptors.reserveForLog(len(s.store.Partitions())); err != nil {
 		return err
 	}
-	s.limits = s.descriptors.bound(s.settings.Limits)
+	s.limits = s.descriptors.limitConnections(s.settings.Limits)
 	s.gate.most = min(s.gate.most, int64(s.limits.Unauthenticated))
-	narrow(s.settings.Storage.Data)
+	restrictMode(s.settings.Storage.Data)
 	s.engine, err = host.Open(ctx, s.store, host.Options{Logger: slog.Default(), EntityPartitions: event.MaxEntityPartitions, MaxPartitioned: s.settings.Limits.Partitioned, Properties: message.Properties, Reread: message.Reread,
 		FailuresTo: s.settings.FailuresTo, History: historyOf(s.settings.History), Fence: s.settings.Storage.Fence, ScrubEvery: s.settings.Storage.ScrubEvery, NoMemory: s.noMemory, Memory: s.memory.Account(), Clock: clockRules(s.settings.Clock), Program: host.Program{Version: s.settings.Version, Settings: s.settings.Fingerprint()}, Notices: func(list []string) {
 			s.notices = list
@@ -221,8 +222,8 @@ func (s *Server) watch() {
 	}
 }
 
-// ofSettings are the codes of entity errors that only other settings can resolve.
-var ofSettings = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
+// settingsCodes are the codes of entity errors that only other settings can resolve.
+var settingsCodes = []engine.Code{engine.InvalidArgument, engine.AlreadyExists, engine.QuotaExceeded, engine.NotFound}
 
 // putEntities creates the entities of the settings. An impossible change, such as sessions for an
 // existing queue without sessions, is a problem of the settings (semantics.md 1.3).
@@ -249,7 +250,7 @@ func (s *Server) putEntities(ctx context.Context) error {
 		refusal := (*engine.Error)(nil)
 		switch {
 		case err == nil:
-		case errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code):
+		case errors.As(err, &refusal) && slices.Contains(settingsCodes, refusal.Code):
 			problems = append(problems, settings.Problem{Where: s.settings.Entities.Where(s.settings.Entities.Put[i].Path), Text: refusal.Text})
 		case errors.As(err, &refusal) && refusal.Code == engine.Busy && len(s.engine.Conditions()) > 0:
 			// existing messages can still be settled
@@ -282,7 +283,7 @@ func (s *Server) putPolicies(ctx context.Context) error {
 	var problems settings.Problems
 	for _, p := range s.settings.History.Patterns {
 		err := s.engine.PutHistoryPolicy(ctx, engine.PutHistoryPolicy{Pattern: p.Pattern, Policy: p.Policy, Why: event.ReasonGiven{Reason: "settings of the start"}})
-		if refusal := (*engine.Error)(nil); errors.As(err, &refusal) && slices.Contains(ofSettings, refusal.Code) {
+		if refusal := (*engine.Error)(nil); errors.As(err, &refusal) && slices.Contains(settingsCodes, refusal.Code) {
 			problems = append(problems, settings.Problem{Where: p.Where, Text: refusal.Text})
 		} else if err != nil {
 			return err

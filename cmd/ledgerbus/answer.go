@@ -28,9 +28,9 @@ func newAnswerPrinter(c *cli.Context, columns []string) *answerPrinter {
 // mostOnTerminal is the number of events printed on a terminal if the question has no time range.
 const mostOnTerminal = 200
 
-// bound limits the rows of an answer on a terminal unless the question limits them: there may be
-// millions of events since the beginning of history.
-func (t *answerPrinter) bound(q *ledger.Question, to audience) {
+// limitRows limits the rows of an answer on a terminal unless the question limits them: there may
+// be millions of events since the beginning of history.
+func (t *answerPrinter) limitRows(q *ledger.Question, to audience) {
 	if to.out && t.Format == output.Text && q.Verb == "events" && q.Since == nil && q.Until == nil {
 		t.most = mostOnTerminal
 	}
@@ -51,17 +51,17 @@ func (t *answerPrinter) end(err error) error {
 	return err
 }
 
-// tell prints a line of an answer from a directory.
-func (t *answerPrinter) tell(l ledger.Line) error {
+// printLine prints a line of an answer from a directory.
+func (t *answerPrinter) printLine(l ledger.Line) error {
 	fields, err := l.AppendJSON(nil)
 	if err != nil {
 		return err
 	}
-	return t.heard(&wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
+	return t.printWireLine(&wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
-// heard prints a line of an answer from a broker.
-func (t *answerPrinter) heard(l *wire.Line) error {
+// printWireLine prints a line of an answer from a broker.
+func (t *answerPrinter) printWireLine(l *wire.Line) error {
 	if t.most > 0 && l.Part == ledger.Row.String() {
 		if t.rows == t.most {
 			return errEnough{gjson.GetBytes(l.Fields, "Time").String()}

@@ -16,7 +16,7 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	for i := 1; i < len(args); i++ {
 		at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(args[i]) })
 		if at < 0 {
-			if rest := reorder(group, args[i:]); i > 1 && args[i] != "help" && slices.Equal(rest, onlyHelp) {
+			if rest := reorder(group, args[i:]); i > 1 && args[i] != "help" && slices.Equal(rest, helpOnly) {
 				return slices.Concat(args[:i], rest)
 			}
 			return args
@@ -29,8 +29,8 @@ func flagsFirst(commands []*cli.Command, args []string) []string {
 	return args
 }
 
-// onlyHelp are the arguments of a command that remain if one of them asks for help.
-var onlyHelp = []string{"--help"}
+// helpOnly are the arguments of a command that remain if one of them asks for help.
+var helpOnly = []string{"--help"}
 
 func reorder(c *cli.Command, args []string) []string {
 	var flags, rest []string
@@ -44,7 +44,7 @@ func reorder(c *cli.Command, args []string) []string {
 			continue
 		}
 		if name := strings.TrimLeft(arg, "-"); slices.Contains(cli.HelpFlag.Names(), name) {
-			return onlyHelp
+			return helpOnly
 		}
 		flags = append(flags, arg)
 		if !strings.Contains(arg, "=") && takesValue(c, strings.TrimLeft(arg, "-")) && i+1 < len(args) {

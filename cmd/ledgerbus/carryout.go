@@ -16,8 +16,8 @@ import (
 // rulesOfField is the prefix of the fields that are rules of a subscription.
 const rulesOfField = "Rules."
 
-// refuse returns an error if a change is impossible, before any change is made.
-func (p *plan) refuse() error {
+// checkChanges returns an error if a change is impossible, before any change is made.
+func (p *plan) checkChanges() error {
 	var names []string
 	for _, c := range p.changes {
 		if c.Action == settings.Update && slices.ContainsFunc(c.Fields, func(f settings.Field) bool { return f.Fixed }) {
@@ -70,7 +70,7 @@ func (p *plan) carryOut(a *administration) error {
 	for i, c := range p.changes {
 		postponed, err := p.change(a, c)
 		if err != nil {
-			return p.stopped(i, err)
+			return p.stopError(i, err)
 		}
 		if postponed != nil {
 			later = append(later, postponed)
@@ -79,13 +79,13 @@ func (p *plan) carryOut(a *administration) error {
 	}
 	for _, e := range later {
 		if _, err := a.Update(a.ctx, e); err != nil {
-			return p.stopped(len(p.changes), err)
+			return p.stopError(len(p.changes), err)
 		}
 	}
 	return nil
 }
 
-func (p *plan) stopped(after int, err error) error {
+func (p *plan) stopError(after int, err error) error {
 	return fmt.Errorf("after %d of %s: %w", after, plural(len(p.changes), "change"), err)
 }
 

@@ -64,12 +64,12 @@ func stepThrough(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
+	if err := printSliceNote(c.App.ErrWriter, dir, s); err != nil {
 		return err
 	}
-	d, err := ledger.NewDebugger(ctx, ledger.New(s, newAnswerPrinter(c, nil).tell), from, time.Now)
+	d, err := ledger.NewDebugger(ctx, ledger.New(s, newAnswerPrinter(c, nil).printLine), from, time.Now)
 	if err != nil {
-		return known(err)
+		return withQuestionExitCode(err)
 	}
 	defer d.Close()
 	if c.IsSet("command") {
@@ -98,7 +98,7 @@ func debugAll(ctx context.Context, d *ledger.Debugger, commands func(func(string
 		if err := d.Do(ctx, command); errors.Is(err, ledger.ErrQuit) {
 			return nil
 		} else if err != nil {
-			return known(err)
+			return withQuestionExitCode(err)
 		}
 	}
 	return nil

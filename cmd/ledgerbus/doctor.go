@@ -60,7 +60,7 @@ type consultation struct {
 	good, warnings, bad int
 }
 
-func (d *consultation) found(f doctor.Finding) error {
+func (d *consultation) addFinding(f doctor.Finding) error {
 	switch f.Verdict {
 	case doctor.Good:
 		d.good++
@@ -73,13 +73,13 @@ func (d *consultation) found(f doctor.Finding) error {
 	if f.Remedy != "" {
 		text += "; " + f.Remedy
 	}
-	return d.tell(ledger.Line{Part: ledger.Row, Text: text, Fields: print.Object{print.Named("Check", f.Check), print.Named("Verdict", string(f.Verdict)),
+	return d.printLine(ledger.Line{Part: ledger.Row, Text: text, Fields: print.Object{print.Named("Check", f.Check), print.Named("Verdict", string(f.Verdict)),
 		print.Named("Finding", print.Text([]byte(f.Text))), print.Named("Remedy", f.Remedy)}})
 }
 
 // end prints the number of checks and of findings. It returns errUnwell if a finding is bad.
 func (d *consultation) end() error {
-	if err := d.tell(ledger.Line{Part: ledger.Answer, Text: fmt.Sprintf("%s, %s, %d bad", plural(d.good+d.warnings+d.bad, "check"), plural(d.warnings, "warning"), d.bad),
+	if err := d.printLine(ledger.Line{Part: ledger.Answer, Text: fmt.Sprintf("%s, %s, %d bad", plural(d.good+d.warnings+d.bad, "check"), plural(d.warnings, "warning"), d.bad),
 		Fields: print.Object{print.Named("Good", uint64(d.good)), print.Named("Warnings", uint64(d.warnings)), print.Named("Bad", uint64(d.bad))}}); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func examine(c *cli.Context) error {
 		}
 		return d.end()
 	}
-	if err := dataAlone(c); err != nil {
+	if err := refuseNamespaceFlags(c); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
@@ -112,7 +112,7 @@ func examine(c *cli.Context) error {
 		return err
 	}
 	how := doctor.Options{Beside: beside(c), Now: time.Now, Sync: syncTime}
-	if err := doctor.Examine(ctx, c.String("data"), how, d.found); err != nil {
+	if err := doctor.Examine(ctx, c.String("data"), how, d.addFinding); err != nil {
 		return usageError{fmt.Errorf("--data: %w", err)}
 	}
 	return d.end()
@@ -122,7 +122,7 @@ func examine(c *cli.Context) error {
 func (d *consultation) settings(c *cli.Context) error {
 	s, err := settings.Load(settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{"data": {c.String("data")}}})
 	if err != nil {
-		return d.found(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: output.OneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
+		return d.addFinding(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: output.OneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
 	}
 	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve accepts the environment and the defaults; there is no file"}
 	if name := configFile(c); name != "" {
@@ -132,7 +132,7 @@ func (d *consultation) settings(c *cli.Context) error {
 		f.Verdict, f.Text = doctor.Warning, f.Text+"; the mode is development, whose key is publicly known"
 		f.Remedy = "create a file for production with ledgerbus init"
 	}
-	return d.found(f)
+	return d.addFinding(f)
 }
 
 // broker checks a running broker.
@@ -151,7 +151,7 @@ func (d *consultation) broker(a *administration) error {
 	case len(says.Conditions) > 0:
 		f.Verdict, f.Text, f.Remedy = doctor.Warning, "accepts messages, with conditions: "+output.OneLine(h.Text), "docs/guide/operating.md"
 	}
-	if err := d.found(f); err != nil {
+	if err := d.addFinding(f); err != nil {
 		return err
 	}
 	if err := d.brokerClock(h.Time, asked.Add(took/2)); err != nil {
@@ -168,22 +168,22 @@ func (d *consultation) brokerClock(theirs, ours time.Time) error {
 	case apart > clockApart:
 		f.Verdict, f.Text, f.Remedy = doctor.Warning, fmt.Sprintf("the broker's clock shows %s, this machine's %s", theirs.UTC().Format(time.RFC3339), ours.UTC().Format(time.RFC3339)), "correct the wrong clock"
 	}
-	return d.found(f)
+	return d.addFinding(f)
 }
 
 // partitions checks the partitions of the log.
 func (d *consultation) partitions(a *administration) error {
 	all, err := a.Partitions(a.ctx)
 	if err != nil {
-		return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(err.Error()), Remedy: "use a key with the right Manage"})
+		return d.addFinding(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(err.Error()), Remedy: "use a key with the right Manage"})
 	}
 	serving := 0
 	for _, p := range all {
 		switch {
 		case p.State != "serving":
-			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(fmt.Sprintf("partition %d is %s: %s", p.ID, p.State, p.Cause)), Remedy: "docs/guide/partitions.md"})
+			err = d.addFinding(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(fmt.Sprintf("partition %d is %s: %s", p.ID, p.State, p.Cause)), Remedy: "docs/guide/partitions.md"})
 		case p.Cause != "":
-			err = d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(fmt.Sprintf("partition %d has damaged data: %s", p.ID, p.Cause)), Remedy: "docs/guide/partitions.md"})
+			err = d.addFinding(doctor.Finding{Check: "partitions", Verdict: doctor.Bad, Text: output.OneLine(fmt.Sprintf("partition %d has damaged data: %s", p.ID, p.Cause)), Remedy: "docs/guide/partitions.md"})
 		default:
 			serving++
 		}
@@ -194,5 +194,5 @@ func (d *consultation) partitions(a *administration) error {
 	if serving < len(all) {
 		return nil
 	}
-	return d.found(doctor.Finding{Check: "partitions", Verdict: doctor.Good, Text: fmt.Sprintf("%s, all serving, no known damage", plural(serving, "partition"))})
+	return d.addFinding(doctor.Finding{Check: "partitions", Verdict: doctor.Good, Text: fmt.Sprintf("%s, all serving, no known damage", plural(serving, "partition"))})
 }

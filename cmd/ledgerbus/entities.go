@@ -167,7 +167,7 @@ func (p *plan) apply(c *cli.Context, a *administration) error {
 	case c.Bool("dry-run"):
 		return nil
 	}
-	if err := p.refuse(); err != nil {
+	if err := p.checkChanges(); err != nil {
 		return err
 	}
 	if losing := p.losses(a); losing != "" {

@@ -40,40 +40,42 @@ func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.After = ledger.FromNow; q.Since != nil {
 		q.After = ledger.FromBeginning
 	}
-	f := &followed{answerPrinter: newAnswerPrinter(c, q.Columns()), q: q}
-	again := repeated{every: followEvery, what: "events", notes: c.App.ErrWriter}
+	f := &followPosition{answerPrinter: newAnswerPrinter(c, q.Columns()), q: q}
+	again := pollLoop{every: followEvery, what: "events", notes: c.App.ErrWriter}
 	return administer(c, func(a *administration) error {
 		return again.run(a.ctx, func() error {
-			return f.look(func(heard func(*wire.Line) error) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), heard)) })
+			return f.look(func(heard func(*wire.Line) error) error {
+				return withBrokerExitCode(a.Ask(a.ctx, q.Verb, q.Values(), heard))
+			})
 		})
 	})
 }
 
-// A followed is the position up to which events have been printed.
-type followed struct {
+// A followPosition is the position up to which events have been printed.
+type followPosition struct {
 	*answerPrinter
 	q     *ledger.Question
 	notes []string // of the previous request; notes that still apply are not printed again
-	// told is the position that interrupted requests reached in each partition, which the next
+	// printed is the position that interrupted requests reached in each partition, which the next
 	// request repeats; nil: none was interrupted
-	told map[uint16]told
+	printed map[uint16]printedFrames
 }
 
-// A told is the last frame of a log whose rows were printed, and the number of these rows.
-type told struct {
+// A printedFrames is the last frame of a log whose rows were printed, and the number of these rows.
+type printedFrames struct {
 	lsn  event.LSN
 	rows int
 }
 
 // look repeats the question and prints the new events. The next request starts where this one
 // ended.
-func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
+func (f *followPosition) look(ask func(heard func(*wire.Line) error) error) error {
 	var notes []string
-	next, passed := "", make(map[uint16]told)
+	next, passed := "", make(map[uint16]printedFrames)
 	err := ask(func(l *wire.Line) error {
 		switch l.Part {
 		case ledger.Row.String():
-			if before, err := f.before(l, passed); before || err != nil {
+			if before, err := f.wasPrinted(l, passed); before || err != nil {
 				return err
 			}
 		case ledger.Note.String():
@@ -88,41 +90,41 @@ func (f *followed) look(ask func(heard func(*wire.Line) error) error) error {
 			next, _ = says[ledger.NextField].(string)
 			return nil
 		}
-		return f.heard(l)
+		return f.printWireLine(l)
 	})
 	if err == nil && next == "" {
 		err = errors.New("the broker's version does not support following events: its answer contains no position to continue from")
 	}
 	if err == nil {
-		f.notes, f.q.After, f.q.Since, f.told = notes, next, nil, nil
+		f.notes, f.q.After, f.q.Since, f.printed = notes, next, nil, nil
 	}
 	return err
 }
 
-// before reports whether an interrupted request has printed a row. passed is the position of the
-// current request.
-func (f *followed) before(l *wire.Line, passed map[uint16]told) (bool, error) {
+// wasPrinted reports whether an interrupted request has printed a row. passed is the position of
+// the current request.
+func (f *followPosition) wasPrinted(l *wire.Line, passed map[uint16]printedFrames) (bool, error) {
 	at, err := address.Parse(gjson.GetBytes(l.Fields, "Place").Str)
 	if err != nil || !at.Place {
 		return false, fmt.Errorf("the broker sent an event without a place: %s", output.OneLine(l.Text))
 	}
-	now := told{at.LSN, 1}
+	now := printedFrames{at.LSN, 1}
 	if p := passed[at.Partition]; p.lsn == at.LSN {
 		now.rows = p.rows + 1
 	}
 	passed[at.Partition] = now
-	if was := f.told[at.Partition]; now.lsn < was.lsn || now.lsn == was.lsn && now.rows <= was.rows {
+	if was := f.printed[at.Partition]; now.lsn < was.lsn || now.lsn == was.lsn && now.rows <= was.rows {
 		return true, nil
 	}
-	if f.told == nil {
-		f.told = make(map[uint16]told)
+	if f.printed == nil {
+		f.printed = make(map[uint16]printedFrames)
 	}
-	f.told[at.Partition] = now
+	f.printed[at.Partition] = now
 	return false, nil
 }
 
-// A repeated runs a function at an interval.
-type repeated struct {
+// A pollLoop runs a function at an interval.
+type pollLoop struct {
 	every time.Duration // minimum time between the starts of rounds
 	once  bool
 	what  string // prefix of the messages about a broker that does not answer
@@ -131,7 +133,7 @@ type repeated struct {
 
 // run calls round until a signal arrives. If a broker does not answer, run increases the pause
 // between the calls.
-func (r *repeated) run(ctx context.Context, round func() error) error {
+func (r *pollLoop) run(ctx context.Context, round func() error) error {
 	patience := r.every
 	for {
 		began := time.Now()

@@ -55,7 +55,7 @@ func TestFollow(t *testing.T) {
 		args []string
 		text string
 	}{
-		{[]string{"events", "-f", "--until", "now"}, "--follow or --until"},
+		{[]string{"events", "-f", "--until", "now"}, "--follow and --until"},
 		{[]string{"events", "-f", "--priority", "high"}, "not one of low, normal"},
 		{[]string{"log", "mirror", "--into", "mirror", "--priority", "high"}, "not one of low, normal"},
 		{[]string{"events", "-f", "--live"}, "over HTTP"},
@@ -75,7 +75,7 @@ func TestFollow(t *testing.T) {
 func TestFollowBreaksOff(t *testing.T) {
 	var out, notes bytes.Buffer
 	q := &ledger.Question{After: ledger.FromNow}
-	f := &followed{answerPrinter: &answerPrinter{Printer: output.New(&out, &notes, output.Text)}, q: q}
+	f := &followPosition{answerPrinter: &answerPrinter{Printer: output.New(&out, &notes, output.Text)}, q: q}
 	line := func(part, text string, fields ...print.Field) wire.Line {
 		raw, err := print.Object(fields).AppendJSON(nil)
 		if err != nil {
@@ -136,7 +136,7 @@ func TestRoundsGoOn(t *testing.T) {
 	for _, once := range []bool{false, true} {
 		ctx, stop := context.WithCancel(t.Context())
 		rounds := 0
-		r := repeated{every: time.Nanosecond, once: once, notes: io.Discard}
+		r := pollLoop{every: time.Nanosecond, once: once, notes: io.Discard}
 		err := r.run(ctx, func() error {
 			if rounds++; rounds == 3 {
 				stop()

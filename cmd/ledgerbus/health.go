@@ -72,7 +72,7 @@ func checkHealth(c *cli.Context) error {
 	case c.Bool("ready"):
 		path = readyPath
 	}
-	local, err := asksLocal(c)
+	local, err := isLocalCheck(c)
 	if err != nil {
 		return err
 	}
@@ -89,9 +89,9 @@ func checkHealth(c *cli.Context) error {
 	return err
 }
 
-// asksLocal reports whether health is about a broker on this machine, found by its address or
+// isLocalCheck reports whether health is about a broker on this machine, found by its address or
 // settings, and not about the namespace of other commands.
-func asksLocal(c *cli.Context) (bool, error) {
+func isLocalCheck(c *cli.Context) (bool, error) {
 	here := cmp.Or(c.String("address"), c.String("config")) != ""
 	there := cmp.Or(c.String("connection-string"), c.String("context")) != ""
 	switch {
@@ -124,13 +124,13 @@ func askNamespace(ctx context.Context, c *cli.Context, path string) (answer stri
 		return "", err
 	}
 	if !h.Well {
-		err = isNot(a.Host(), path, h.Code)
+		err = notInState(a.Host(), path, h.Code)
 	}
 	return h.Text, err
 }
 
-// isNot returns the error for a broker that answers no.
-func isNot(address, path string, status int) error {
+// notInState returns the error for a broker that answers no.
+func notInState(address, path string, status int) error {
 	state := map[string]string{healthPath: "healthy", livePath: "live", readyPath: "ready"}[path]
 	return &client.Error{Op: "health", Text: fmt.Sprintf("%s is not %s: it answered with status %d", address, state, status)}
 }
@@ -169,7 +169,7 @@ func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, 
 		return "", &client.Error{Op: "health", Text: fmt.Sprintf("%s broke off its answer: %v", address, err)}
 	}
 	if response.StatusCode != http.StatusOK {
-		err = isNot(address, path, response.StatusCode)
+		err = notInState(address, path, response.StatusCode)
 	}
 	return strings.TrimSpace(string(body)), err
 }

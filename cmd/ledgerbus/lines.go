@@ -23,22 +23,22 @@ const (
 	maxMessageLine = 2 * maxLine
 )
 
-// A lines reads a file line by line. Its errors name the line.
-type lines struct {
+// A lineReader reads a file line by line. Its errors name the line.
+type lineReader struct {
 	name   string
 	in     *bufio.Scanner
 	most   int // maximum bytes of a line
 	number int // of the last line read
 }
 
-func newLines(name string, in io.Reader, most int) *lines {
-	l := &lines{name: name, in: bufio.NewScanner(in), most: most}
+func newLineReader(name string, in io.Reader, most int) *lineReader {
+	l := &lineReader{name: name, in: bufio.NewScanner(in), most: most}
 	l.in.Buffer(nil, most)
 	return l
 }
 
 // next returns the next line, which is valid until the following call, or [io.EOF].
-func (l *lines) next() ([]byte, error) {
+func (l *lineReader) next() ([]byte, error) {
 	l.number++
 	if l.in.Scan() {
 		return l.in.Bytes(), nil
@@ -48,25 +48,25 @@ func (l *lines) next() ([]byte, error) {
 	case err == nil:
 		return nil, io.EOF
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, l.wrong(fmt.Errorf("longer than %d bytes", l.most))
+		return nil, l.lineError(fmt.Errorf("longer than %d bytes", l.most))
 	}
-	return nil, l.wrong(err)
+	return nil, l.lineError(err)
 }
 
-// wrong returns an error about the last line read.
-func (l *lines) wrong(err error) error {
+// lineError returns an error about the last line read.
+func (l *lineReader) lineError(err error) error {
 	return usageError{fmt.Errorf("%s, line %d: %w", l.name, l.number, err)}
 }
 
 // body returns the next line as the body of a message. It refuses a line that is itself a printed
 // message, as receive and peek print it: that message would become the body of another one.
-func (l *lines) body() ([]byte, error) {
+func (l *lineReader) body() ([]byte, error) {
 	line, err := l.next()
 	if err != nil {
 		return nil, err
 	}
 	if printedMessage(line) {
-		return nil, l.wrong(errors.New("this line is a message as printed by peek and receive: use --message - to send that message, or --body to send the text as it is"))
+		return nil, l.lineError(errors.New("this line is a message as printed by peek and receive: use --message - to send that message, or --body to send the text as it is"))
 	}
 	// it is in: a copy, because it is in flight while the next line is read
 	return append([]byte{}, line...), nil
@@ -86,7 +86,7 @@ func printedMessage(line []byte) bool {
 }
 
 // message returns the next message in JSON and skips empty lines.
-func (l *lines) message() (*amqp.Message, error) {
+func (l *lineReader) message() (*amqp.Message, error) {
 	line, err := l.next()
 	for err == nil && len(line) == 0 {
 		line, err = l.next()
@@ -96,29 +96,29 @@ func (l *lines) message() (*amqp.Message, error) {
 	}
 	m, err := client.ParseMessage(line)
 	if err != nil {
-		return nil, l.wrong(err)
+		return nil, l.lineError(err)
 	}
 	return m, nil
 }
 
-// shaping are the flags that describe messages.
-var shaping = []string{"body", "body-file", "count", "property", "message-id", "session-id", "subject", "content-type", "correlation-id", "time-to-live", "schedule-at", "schedule-in"}
+// messageFlags are the flags that describe messages.
+var messageFlags = []string{"body", "body-file", "count", "property", "message-id", "session-id", "subject", "content-type", "correlation-id", "time-to-live", "schedule-at", "schedule-in"}
 
 // messageLines reads the messages of --message.
 func messageLines(c *cli.Context) (next func() (*amqp.Message, error), done func(), err error) {
-	for _, name := range shaping {
+	for _, name := range messageFlags {
 		if c.IsSet(name) {
 			return nil, nil, usageError{fmt.Errorf("--%s and --message exclude each other: the lines of --message describe complete messages", name)}
 		}
 	}
 	name := c.String("message")
 	if name == "-" {
-		return newLines("standard input", os.Stdin, maxMessageLine).message, func() {}, nil
+		return newLineReader("standard input", os.Stdin, maxMessageLine).message, func() {}, nil
 	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("--message: %w", err)}
 	}
 	// only reads
-	return newLines(name, f, maxMessageLine).message, func() { _ = f.Close() }, nil
+	return newLineReader(name, f, maxMessageLine).message, func() { _ = f.Close() }, nil
 }

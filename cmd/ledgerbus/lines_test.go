@@ -193,7 +193,7 @@ func TestLines(t *testing.T) {
 		// not JSON
 		{"{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}", "{\"sequenceNumber\":1,\"deliveryCount\":0,\"body\":}"},
 	} {
-		l := newLines("f", strings.NewReader(c.in), 100)
+		l := newLineReader("f", strings.NewReader(c.in), 100)
 		var got []string
 		for {
 			b, err := l.body()

@@ -90,7 +90,7 @@ func dumpLog(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	within, err := selected(c)
+	within, err := selectedRange(c)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func dumpLog(c *cli.Context) error {
 	if errors.Is(err, tools.ErrNoPartition) {
 		return usageError{err}
 	}
-	return known(err)
+	return withQuestionExitCode(err)
 }
 
 // firstFrame returns the frame at which --from starts a dump, and its partition; -1: all

@@ -49,7 +49,7 @@ func exportLog(c *cli.Context) error {
 	if o.Format != export.JSONLines && o.Format != export.CSV && o.Format != export.Parquet {
 		return usageError{fmt.Errorf("--format: %q is not one of jsonl, csv, parquet", o.Format)}
 	}
-	within, err := selected(c)
+	within, err := selectedRange(c)
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func exportLog(c *cli.Context) error {
 	}
 	defer func() { _ = s.Close() }() // only reads
 	var bar progress
-	if theAudience().err {
+	if currentAudience().err {
 		bar = newBar(c.App.ErrWriter, 0, "exporting", "events")
 	}
 	o.Progress = bar.add
@@ -78,7 +78,7 @@ func exportLog(c *cli.Context) error {
 		return usageError{err}
 	}
 	if err != nil {
-		return known(err)
+		return withQuestionExitCode(err)
 	}
 	said := fmt.Sprintf("%d events, %d messages, %d locks, %d sessions and %d origins in %s", sum.Rows["events"], sum.Rows["messages"], sum.Rows["locks"],
 		sum.Rows["sessions"], sum.Rows["origins"], program.Printable(o.Dir))

@@ -30,9 +30,9 @@ func messageCommand() *cli.Command {
 	}
 }
 
-// oneMessage returns the message in the arguments: an address such as orders#17, or an entity and a
-// number.
-func oneMessage(args cli.Args) (entity string, number int64, err error) {
+// messageArgument returns the message in the arguments: an address such as orders#17, or an entity
+// and a number.
+func messageArgument(args cli.Args) (entity string, number int64, err error) {
 	switch args.Len() {
 	case 1:
 		of, err := address.Parse(args.First())
@@ -50,7 +50,7 @@ func oneMessage(args cli.Args) (entity string, number int64, err error) {
 }
 
 func eraseMessage(c *cli.Context) error {
-	entity, which, err := oneMessage(c.Args())
+	entity, which, err := messageArgument(c.Args())
 	if err != nil {
 		return usageError{fmt.Errorf("missing or invalid message; usage: %s ENTITY#NUMBER, with the sequence number that log dump and receivers show", c.Command.HelpName)}
 	}

@@ -65,7 +65,7 @@ func mirrorLog(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	again := repeated{every: c.Duration("every"), once: c.Bool("once"), what: "mirror", notes: c.App.ErrWriter}
+	again := pollLoop{every: c.Duration("every"), once: c.Bool("once"), what: "mirror", notes: c.App.ErrWriter}
 	if dir != "" {
 		ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 		defer stop()

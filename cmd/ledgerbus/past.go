@@ -80,9 +80,9 @@ func selectionFlags() []cli.Flag {
 	return append([]cli.Flag{&cli.StringFlag{Name: "entity", Usage: "only events of this entity, of a sub-queue such as orders/$dlq, or of a message such as orders#88114"}}, spanFlags()...)
 }
 
-// selected returns the selection of selectionFlags; nil: all events.
-func selected(c *cli.Context) (*ledger.Range, error) {
-	q, err := parse(c, "events", saidByFlags(c))
+// selectedRange returns the selection of selectionFlags; nil: all events.
+func selectedRange(c *cli.Context) (*ledger.Range, error) {
+	q, err := parse(c, "events", questionValues(c))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func eventsCommand() *cli.Command {
 			if !c.Bool("follow") {
 				return ask(c, "entity")
 			}
-			q, err := question(c, "events", saidByFlags(c), "entity")
+			q, err := question(c, "events", questionValues(c), "entity")
 			if err != nil {
 				return err
 			}

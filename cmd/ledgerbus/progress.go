@@ -23,7 +23,7 @@ const (
 // An audience tells whether standard output and standard error are terminals.
 type audience struct{ out, err bool }
 
-func theAudience() audience {
+func currentAudience() audience {
 	return audience{out: term.IsTerminal(int(os.Stdout.Fd())), err: term.IsTerminal(int(os.Stderr.Fd()))}
 }
 
@@ -37,14 +37,14 @@ func (a audience) sees(total int, messagesPrinted bool) bool {
 
 // newEntityProgress returns the progress bar of work on entities.
 func newEntityProgress(total int, what string) progress {
-	if !theAudience().seesEntities(total) {
+	if !currentAudience().seesEntities(total) {
 		return progress{}
 	}
 	return newBar(os.Stderr, total, what, "entities")
 }
 
 func newProgress(total int, what string, messagesPrinted bool) progress {
-	if !theAudience().sees(total, messagesPrinted) {
+	if !currentAudience().sees(total, messagesPrinted) {
 		return progress{}
 	}
 	return newBar(os.Stderr, total, what, "messages")

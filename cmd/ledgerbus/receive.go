@@ -114,14 +114,14 @@ func receive(c *cli.Context) error {
 	if c.IsSet("deferred") {
 		return receiveDeferred(c, s, mode)
 	}
-	r := &receiving{
+	r := &receiveRun{
 		link: link, settle: settle, count: c.Int("count"), wait: c.Duration("wait"), window: c.Int("in-flight"), out: output.Of(c),
 		bar: newProgress(c.Int("count"), "receiving from "+s.entity, true), slots: make(chan struct{}, c.Int("in-flight")),
 	}
 	err = r.run(s.ctx)
 	r.bar.finish()
 	if err == nil && r.out.Format == output.Text {
-		r.summary(c, s.entity, mode)
+		r.printSummary(c, s.entity, mode)
 	}
 	return err
 }
@@ -180,8 +180,8 @@ func receiveDeferred(c *cli.Context, s *session, mode client.Mode) error {
 	return nil
 }
 
-// A receiving is one run of the receive command.
-type receiving struct {
+// A receiveRun is one run of the receive command.
+type receiveRun struct {
 	link   *client.Receiver
 	settle settlement
 	count  int // 0: no limit
@@ -198,7 +198,7 @@ type receiving struct {
 	failure  error // guarded by mu: the first failed settlement
 }
 
-func (r *receiving) run(ctx context.Context) error {
+func (r *receiveRun) run(ctx context.Context) error {
 	err := r.receiveAll(ctx)
 	r.settling.Wait()
 	r.mu.Lock()
@@ -206,7 +206,7 @@ func (r *receiving) run(ctx context.Context) error {
 	return errors.Join(err, r.failure)
 }
 
-func (r *receiving) receiveAll(ctx context.Context) error {
+func (r *receiveRun) receiveAll(ctx context.Context) error {
 	for r.count == 0 || r.received < r.count {
 		if err := r.replenish(); err != nil {
 			return err
@@ -217,11 +217,11 @@ func (r *receiving) receiveAll(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			if err := r.take(ctx, m); err != nil {
+			if err := r.handle(ctx, m); err != nil {
 				return err
 			}
 		case over: // timeout or signal: take the messages on their way and end
-			return r.rest()
+			return r.withdrawCredit()
 		default:
 			return err
 		}
@@ -231,7 +231,7 @@ func (r *receiving) receiveAll(ctx context.Context) error {
 
 // replenish grants credit for the remaining messages and never more, so that every locked message
 // is printed.
-func (r *receiving) replenish() error {
+func (r *receiveRun) replenish() error {
 	want := r.window
 	if r.count > 0 {
 		want = min(want, r.count-r.received)
@@ -244,23 +244,23 @@ func (r *receiving) replenish() error {
 	return r.link.Credit(more)
 }
 
-// rest withdraws the credit and handles messages that arrived meanwhile, because they are locked or
-// deleted for this receiver.
-func (r *receiving) rest() error {
+// withdrawCredit withdraws the credit and handles messages that arrived meanwhile, because they are
+// locked or deleted for this receiver.
+func (r *receiveRun) withdrawCredit() error {
 	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	late, err := r.link.Drain(ctx)
 	for _, m := range late {
-		if err := r.take(ctx, m); err != nil {
+		if err := r.handle(ctx, m); err != nil {
 			return err
 		}
 	}
 	return err
 }
 
-// take prints a message before it settles it: printing a message twice is better than losing it
+// handle prints a message before it settles it: printing a message twice is better than losing it
 // unseen.
-func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
+func (r *receiveRun) handle(ctx context.Context, m *amqp.Message) error {
 	r.received++
 	r.credit--
 	if err := printMessage(r.out, client.View(m)); err != nil {
@@ -287,8 +287,8 @@ func (r *receiving) take(ctx context.Context, m *amqp.Message) error {
 	return nil
 }
 
-// summary prints the outcome of the messages on standard error.
-func (r *receiving) summary(c *cli.Context, entity string, mode client.Mode) {
+// printSummary prints the outcome of the messages on standard error.
+func (r *receiveRun) printSummary(c *cli.Context, entity string, mode client.Mode) {
 	what := "left locked until their locks end"
 	if c.IsSet("session") {
 		what = "left unsettled; they are available again because the session was released"

@@ -115,12 +115,12 @@ func receiverRow(r wire.Receiver) print.Object {
 	}
 	return print.Object{
 		print.Uint64("connection", r.Connection), print.String("from", r.Remote), print.String("client", client), print.String("by", r.By),
-		orUnknown("credit", r.Credit), orUnknown("passed", r.Passed), orUnknown("inLoop", r.InLoop), orUnknown("unsettled", r.Unsettled),
+		fieldOrUnknown("credit", r.Credit), fieldOrUnknown("passed", r.Passed), fieldOrUnknown("inLoop", r.InLoop), fieldOrUnknown("unsettled", r.Unsettled),
 		print.String("session", session), print.String("verdict", r.Verdict),
 	}
 }
 
-func orUnknown[N int | int32](name string, n *N) print.Field {
+func fieldOrUnknown[N int | int32](name string, n *N) print.Field {
 	if n == nil {
 		return print.Named(name, output.Unknown)
 	}

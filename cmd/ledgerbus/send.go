@@ -61,7 +61,7 @@ func send(c *cli.Context) error {
 	if c.Int("count") < 1 || c.Int("batch") < 1 || c.Int("in-flight") < 1 {
 		return usageError{errors.New("--count, --batch and --in-flight must be at least 1")}
 	}
-	if _, err := scheduled(c, time.Now()); err != nil {
+	if _, err := scheduledTime(c, time.Now()); err != nil {
 		return usageError{err}
 	}
 	next, total, closeInput, err := outgoing(c)
@@ -102,13 +102,13 @@ func send(c *cli.Context) error {
 // sendAll sends the messages of next until [io.EOF]. It returns the number of messages that the
 // broker acknowledged. It starts messages in order, with at most inFlight unanswered.
 func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Message, error), perBatch, inFlight int, acknowledged func(int)) (sent int, err error) {
-	type begun struct {
+	type pendingSend struct {
 		wait  func(context.Context) error
 		count int
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	unanswered := make(chan begun, inFlight-1) // the goroutine below holds one more
+	unanswered := make(chan pendingSend, inFlight-1) // the goroutine below holds one more
 	answered := make(chan error, 1)
 	go func() { // waits for the answers while sends continue
 		var failure error
@@ -130,7 +130,7 @@ func sendAll(ctx context.Context, sender *client.Sender, next func() (*amqp.Mess
 		if err != nil {
 			return err
 		}
-		unanswered <- begun{wait, count}
+		unanswered <- pendingSend{wait, count}
 		return nil
 	})
 	close(unanswered)
@@ -227,7 +227,7 @@ func bodies(c *cli.Context) (next func() ([]byte, error), total int, err error) 
 	case c.IsSet("count"):
 		return nil, 0, usageError{errors.New("--count needs --body or --body-file; otherwise each line of standard input is sent once")}
 	default:
-		return newLines("standard input", os.Stdin, maxLine).body, 0, nil
+		return newLineReader("standard input", os.Stdin, maxLine).body, 0, nil
 	}
 	return func() ([]byte, error) {
 		if count == 0 {
@@ -253,7 +253,7 @@ func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Messa
 	if id := c.String("correlation-id"); id != "" {
 		m.Properties.CorrelationID = id
 	}
-	if at, _ := scheduled(c, time.Now()); !at.IsZero() { // checked by send
+	if at, _ := scheduledTime(c, time.Now()); !at.IsZero() { // checked by send
 		m.Annotations = amqp.Annotations{"x-opt-scheduled-enqueue-time": at}
 	}
 	if ttl := c.Duration("time-to-live"); ttl > 0 {
@@ -262,8 +262,8 @@ func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Messa
 	return m
 }
 
-// scheduled returns the time at which messages become active; zero: at once.
-func scheduled(c *cli.Context, now time.Time) (time.Time, error) {
+// scheduledTime returns the time at which messages become active; zero: at once.
+func scheduledTime(c *cli.Context, now time.Time) (time.Time, error) {
 	at, in := c.String("schedule-at"), c.Duration("schedule-in")
 	switch {
 	case at != "" && c.IsSet("schedule-in"):

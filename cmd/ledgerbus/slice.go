@@ -54,7 +54,7 @@ func sliceOptions(c *cli.Context) (o excerpt.Options, err error) {
 	if o.Bodies != excerpt.Keep && o.Bodies != excerpt.Drop && o.Bodies != excerpt.Hash {
 		return o, usageError{fmt.Errorf("--bodies: %q is not one of keep, drop, hash", o.Bodies)}
 	}
-	says := saidByFlags(c)
+	says := questionValues(c)
 	if entity := c.String("entity"); entity != "" {
 		says.Set("entity", entity)
 	}
@@ -101,7 +101,7 @@ func slice(c *cli.Context) (err error) {
 		return err
 	}
 	var bar progress
-	if theAudience().err {
+	if currentAudience().err {
 		bar = newBar(c.App.ErrWriter, len(s.Partitions()), "cutting", "partitions")
 	}
 	o.Progress = func(int) { bar.add(1) }
@@ -112,13 +112,13 @@ func slice(c *cli.Context) (err error) {
 		found, err = in.Finish(c.App.ErrWriter)
 	}
 	if err != nil {
-		return known(errors.Join(err, in.Drop()))
+		return withQuestionExitCode(errors.Join(err, in.Drop()))
 	}
-	return tellSlice(c, made, in.Bytes, found.Records)
+	return printSlice(c, made, in.Bytes, found.Records)
 }
 
-// tellSlice prints a summary of the slice.
-func tellSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) error {
+// printSlice prints a summary of the slice.
+func printSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) error {
 	events, messages := 0, 0
 	for _, l := range s.Logs {
 		events, messages = events+l.Events, messages+l.Messages
@@ -133,8 +133,8 @@ func tellSlice(c *cli.Context, s *excerpt.Slice, bytes int64, records uint64) er
 			print.Named("entities", strings.Join(s.Entities, ", ")), print.Named("events", events), print.Named("messages", messages), print.Named("bytes", bytes)})
 }
 
-// sayOfSlice prints that a directory is a slice and of what, because its history is incomplete.
-func sayOfSlice(w io.Writer, dir string, of log.Store) error {
+// printSliceNote prints that a directory is a slice and of what, because its history is incomplete.
+func printSliceNote(w io.Writer, dir string, of log.Store) error {
 	s, err := excerpt.Read(dir, of)
 	if s == nil || err != nil {
 		return err

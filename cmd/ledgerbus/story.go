@@ -48,20 +48,20 @@ func storyCommand() *cli.Command {
 // ask asks the question that a command is named after, and prints the answer. The command's
 // arguments are the question's arguments with these names, in order.
 func ask(c *cli.Context, names ...string) error {
-	q, err := question(c, c.Command.Name, saidByFlags(c), names...)
+	q, err := question(c, c.Command.Name, questionValues(c), names...)
 	if err != nil {
 		return err
 	}
-	return put(c, q)
+	return printQuestion(c, q)
 }
 
-// asking are the flags that are part of a question, under their names.
-var asking = []string{"message-id", "messages", "since", "until", "type", "where"}
+// questionFlags are the flags that are part of a question, under their names.
+var questionFlags = []string{"message-id", "messages", "since", "until", "type", "where"}
 
-// saidByFlags returns the parts of a question that the flags give.
-func saidByFlags(c *cli.Context) url.Values {
+// questionValues returns the parts of a question that the flags give.
+func questionValues(c *cli.Context) url.Values {
 	says := url.Values{}
-	for _, name := range asking {
+	for _, name := range questionFlags {
 		switch {
 		case !c.IsSet(name):
 		case name == "type":
@@ -104,22 +104,24 @@ func parse(c *cli.Context, verb string, says url.Values) (*ledger.Question, erro
 	return q, nil
 }
 
-// put asks a broker, or with --data a directory, and prints the answer.
-func put(c *cli.Context, q *ledger.Question) error {
+// printQuestion asks a broker, or with --data a directory, and prints the answer.
+func printQuestion(c *cli.Context, q *ledger.Question) error {
 	t := newAnswerPrinter(c, q.Columns())
-	t.bound(q, theAudience())
-	return t.end(askWith(c, q, t))
+	t.limitRows(q, currentAudience())
+	return t.end(printAnswer(c, q, t))
 }
 
-// askWith asks a directory or a broker.
-func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
+// printAnswer asks a directory or a broker.
+func printAnswer(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 	if !c.IsSet("data") {
 		if c.Bool("live") {
 			return usageError{errors.New("--live needs --data")}
 		}
-		return administer(c, func(a *administration) error { return senseOf(a.Ask(a.ctx, q.Verb, q.Values(), t.heard)) })
+		return administer(c, func(a *administration) error {
+			return withBrokerExitCode(a.Ask(a.ctx, q.Verb, q.Values(), t.printWireLine))
+		})
 	}
-	if err := dataAlone(c); err != nil {
+	if err := refuseNamespaceFlags(c); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
@@ -127,8 +129,8 @@ func askWith(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 	return askDirectory(ctx, c, q, t)
 }
 
-// dataAlone refuses a broker in addition to a directory.
-func dataAlone(c *cli.Context) error {
+// refuseNamespaceFlags refuses a broker in addition to a directory.
+func refuseNamespaceFlags(c *cli.Context) error {
 	for _, name := range []string{"connection-string", "context"} {
 		if c.IsSet(name) {
 			return usageError{fmt.Errorf("--data and --%s exclude each other", name)}
@@ -151,23 +153,23 @@ func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *an
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := sayOfSlice(c.App.ErrWriter, dir, s); err != nil {
+	if err := printSliceNote(c.App.ErrWriter, dir, s); err != nil {
 		return err
 	}
-	return known(ledger.New(s, t.tell).Put(ctx, q))
+	return withQuestionExitCode(ledger.New(s, t.printLine).Put(ctx, q))
 }
 
-// senseOf turns an error of a broker into an error with the right exit code.
-func senseOf(err error) error {
+// withBrokerExitCode turns an error of a broker into an error with the right exit code.
+func withBrokerExitCode(err error) error {
 	if e := (*admin.Error)(nil); errors.As(err, &e) && e.Code == "invalid" {
 		return usageError{err}
 	}
 	return err
 }
 
-// known turns an error of a question into an error with the right exit code: usage for an invalid
-// question, refused for missing history.
-func known(err error) error {
+// withQuestionExitCode turns an error of a question into an error with the right exit code: usage
+// for an invalid question, refused for missing history.
+func withQuestionExitCode(err error) error {
 	if errors.Is(err, ledger.ErrQuestion) {
 		return usageError{err}
 	}

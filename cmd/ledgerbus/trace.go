@@ -42,7 +42,7 @@ func traceCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return put(c, q)
+			return printQuestion(c, q)
 		},
 	}
 }

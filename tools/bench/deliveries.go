@@ -9,17 +9,18 @@ import (
 // the broker with a floor server that syncs sends and settlements in groups and keeps messages in
 // memory.
 
-// A ladder is a load of senders and receivers.
-type ladder struct {
+// A deliveryLoad is a load of senders and receivers.
+type deliveryLoad struct {
 	name    string
 	load    Load
 	backlog bool // the receivers take messages that were sent before
 	// maximum number of unanswered settlements per receiver, if settlements are answered
-	perLink  int
-	capacity int // maximum messages per second of a server, which determines the size of the backlog
+	perLink int
+	// maximum messages per second of a server, which determines the size of the backlog
+	capacity int
 }
 
-var ladders = []ladder{
+var ladders = []deliveryLoad{
 	{name: "8 senders × 8, 8 receivers, credit 10", load: Load{InFlight: 64, Connections: 8, Credit: 10}, perLink: 10},
 	{name: "1 sender × 64, 1 receiver, credit 100", load: Load{InFlight: 64, Connections: 1, Credit: 100}, perLink: 100},
 	{name: "1 receiver, credit 1", load: Load{InFlight: 512, Connections: 1, Credit: 1}, backlog: true, perLink: 1, capacity: 15_000},
@@ -53,7 +54,7 @@ func (s *suite) deliveries(ctx context.Context) error {
 }
 
 // deliver measures one server under one load.
-func (s *suite) deliver(ctx context.Context, round int, to side, l ladder, unanswered bool) error {
+func (s *suite) deliver(ctx context.Context, round int, to side, l deliveryLoad, unanswered bool) error {
 	name := l.name + ", answered"
 	if unanswered {
 		name = l.name + ", unanswered"

@@ -67,7 +67,7 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 		return 0, err
 	}
 	defer b.remove()
-	c, err := s.started(ctx, b, f, "new data directory")
+	c, err := s.startTimed(ctx, b, f, "new data directory")
 	if err != nil {
 		return 0, err
 	}
@@ -75,10 +75,10 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 	if err := c.stop(); err != nil {
 		return 0, err
 	}
-	if c, err = s.started(ctx, b, f, "after a clean stop"); err != nil {
+	if c, err = s.startTimed(ctx, b, f, "after a clean stop"); err != nil {
 		return 0, err
 	}
-	if resident, err = settled(ctx, c); err != nil {
+	if resident, err = idleMemory(ctx, c); err != nil {
 		return 0, err
 	}
 	if f.queues == 0 {
@@ -92,7 +92,7 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 	}
 	for range s.Restarts {
 		c.kill()
-		if c, err = s.started(ctx, b, f, "after kill -9, with checkpoint"); err != nil {
+		if c, err = s.startTimed(ctx, b, f, "after kill -9, with checkpoint"); err != nil {
 			return 0, err
 		}
 	}
@@ -103,15 +103,15 @@ func (s *suite) idle(ctx context.Context, f manyForm, empty int64) (resident int
 				return 0, err
 			}
 		}
-		if c, err = s.started(ctx, b, f, "after kill -9, without checkpoint"); err != nil {
+		if c, err = s.startTimed(ctx, b, f, "after kill -9, without checkpoint"); err != nil {
 			return 0, err
 		}
 	}
 	return resident, nil
 }
 
-// started starts a broker and adds the time until a sender is attached to the report.
-func (s *suite) started(ctx context.Context, b *broker, f manyForm, how string) (*child, error) {
+// startTimed starts a broker and adds the time until a sender is attached to the report.
+func (s *suite) startTimed(ctx context.Context, b *broker, f manyForm, how string) (*child, error) {
 	c, err := b.startReady(ctx)
 	if err != nil {
 		return nil, err
@@ -122,8 +122,8 @@ func (s *suite) started(ctx context.Context, b *broker, f manyForm, how string) 
 	return c, nil
 }
 
-// settled returns the resident memory of a server after an idle pause.
-func settled(ctx context.Context, c *child) (int64, error) {
+// idleMemory returns the resident memory of a server after an idle pause.
+func idleMemory(ctx context.Context, c *child) (int64, error) {
 	select {
 	case <-time.After(idleWait):
 	case <-ctx.Done():

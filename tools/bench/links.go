@@ -128,8 +128,8 @@ func (r *run) sendInTurn(ctx context.Context, link *amqp.Sender, w *worker) {
 	}
 }
 
-// A begun is a send that waits for its answer.
-type begun struct {
+// A pendingSend is a send that waits for its answer.
+type pendingSend struct {
 	receipt amqp.SendReceipt
 	due     time.Time
 }
@@ -138,7 +138,7 @@ type begun struct {
 // the answers in order. A goroutine per send would cost the client more than the send.
 func (r *run) sendAhead(ctx context.Context, link *amqp.Sender, w *worker, inFlight int) {
 	slots := make(chan struct{}, inFlight)
-	waiting := make(chan begun, inFlight)
+	waiting := make(chan pendingSend, inFlight)
 	var answers sync.WaitGroup
 	answers.Go(func() {
 		for b := range waiting {
@@ -169,7 +169,7 @@ func (r *run) sendAhead(ctx context.Context, link *amqp.Sender, w *worker, inFli
 			r.fail(ctx, fmt.Errorf("bench: send: %w", err))
 			return
 		}
-		waiting <- begun{receipt, due}
+		waiting <- pendingSend{receipt, due}
 	}
 }
 

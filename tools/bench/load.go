@@ -185,8 +185,8 @@ func measure(ctx context.Context, t Target, l Load, send, receive bool) (Result,
 	return r.result(begin, end, send, receive), nil
 }
 
-// A reading is the state of a run at an instant.
-type reading struct {
+// A runSnapshot is the state of a run at an instant.
+type runSnapshot struct {
 	at             time.Time
 	sent, received int64
 	own            int64         // received messages of this run
@@ -194,8 +194,8 @@ type reading struct {
 	serverKnown    bool
 }
 
-func (r *run) read() reading {
-	v := reading{at: time.Now(), sent: total(r.senders), received: total(r.receivers), own: r.own(), client: ownCPU()}
+func (r *run) read() runSnapshot {
+	v := runSnapshot{at: time.Now(), sent: total(r.senders), received: total(r.receivers), own: r.ownReceives(), client: ownCPU()}
 	if r.ServerPID != 0 {
 		cpu, err := processCPU(r.ServerPID)
 		v.server, v.serverKnown = cpu, err == nil
@@ -203,8 +203,8 @@ func (r *run) read() reading {
 	return v
 }
 
-// own returns the number of received messages of this run.
-func (r *run) own() (n int64) {
+// ownReceives returns the number of received messages of this run.
+func (r *run) ownReceives() (n int64) {
 	for _, w := range r.receivers {
 		n += w.own.Load()
 	}
@@ -219,7 +219,7 @@ func total(workers []*worker) (n int64) {
 }
 
 // watch waits until the measurement ends and returns its start and its end.
-func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading) {
+func (r *run) watch(ctx context.Context, send, receive bool) (begin, end runSnapshot) {
 	workers := r.receivers
 	if send {
 		workers = r.senders
@@ -246,7 +246,7 @@ func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading
 	begin = r.read()
 	r.wait(ctx, workers, nil, r.Duration)
 	end = r.read()
-	for r.lacks(begin, end, send, receive) && ctx.Err() == nil {
+	for r.needsMore(begin, end, send, receive) && ctx.Err() == nil {
 		r.wait(ctx, workers, nil, time.Millisecond)
 		end = r.read()
 	}
@@ -254,10 +254,10 @@ func (r *run) watch(ctx context.Context, send, receive bool) (begin, end reading
 	return begin, end
 }
 
-// lacks reports whether a measurement must continue after its time, because without a message it
-// has no results. A run that only receives gives up after [drainPatience], because its queue may be
-// empty.
-func (r *run) lacks(begin, end reading, send, receive bool) bool {
+// needsMore reports whether a measurement must continue after its time, because without a message
+// it has no results. A run that only receives gives up after [drainPatience], because its queue may
+// be empty.
+func (r *run) needsMore(begin, end runSnapshot, send, receive bool) bool {
 	if send && end.sent == begin.sent {
 		return true
 	}
@@ -299,13 +299,13 @@ func (r *run) drain(ctx context.Context, sent bool) {
 	want := total(r.senders)
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	have, since := r.own(), time.Now()
+	have, since := r.ownReceives(), time.Now()
 	for have < want && (have > 0 || total(r.receivers) == 0) {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if n := r.own(); n > have {
+			if n := r.ownReceives(); n > have {
 				have, since = n, now
 			} else if now.Sub(since) > drainPatience {
 				r.failure(fmt.Errorf("bench: %[2]d of %[1]d sent messages were received, then none for %[3]v", want, have, drainPatience))
@@ -315,7 +315,7 @@ func (r *run) drain(ctx context.Context, sent bool) {
 	}
 }
 
-func (r *run) result(begin, end reading, send, receive bool) Result {
+func (r *run) result(begin, end runSnapshot, send, receive bool) Result {
 	seconds := end.at.Sub(begin.at).Seconds()
 	sent, received := end.sent-begin.sent, end.received-begin.received
 	out := Result{

@@ -37,7 +37,7 @@ func largeQueueOf(name, forwardTo string) entityEntry {
 }
 
 func (s *suite) moves(ctx context.Context) error {
-	err := s.moving(ctx, nil, func(m *mover) error {
+	err := s.withMover(ctx, nil, func(m *mover) error {
 		for range s.Rounds {
 			if err := m.one(ctx); err != nil {
 				return err
@@ -53,11 +53,11 @@ func (s *suite) moves(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.moving(ctx, oftenCollected, func(m *mover) error { return m.many(ctx, m.memory) })
+	return s.withMover(ctx, oftenCollected, func(m *mover) error { return m.many(ctx, m.memory) })
 }
 
-// moving measures with a separate broker, with env added to its environment.
-func (s *suite) moving(ctx context.Context, env []string, measure func(*mover) error) error {
+// withMover measures with a separate broker, with env added to its environment.
+func (s *suite) withMover(ctx context.Context, env []string, measure func(*mover) error) error {
 	b, err := newBroker(s.Program, s.Dir, &entityFile{Queues: []entityEntry{largeQueue(), largeQueueOf(forwardedTo, ""), largeQueueOf(hopsTo, ""),
 		largeQueueOf(hopsFrom, hopsTo), largeQueueOf(loopFrom, ""), largeQueueOf(loopTo, loopFrom)}})
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *mover) many(ctx context.Context, measure func(move func() error) error)
 		if err := m.forward(ctx, brokerQueue, forwardedTo); err != nil {
 			return err
 		}
-		return m.arrived(ctx, forwardedTo, m.Waiting)
+		return m.waitForMessages(ctx, forwardedTo, m.Waiting)
 	})
 }
 
@@ -209,7 +209,7 @@ func (m *mover) loop(ctx context.Context) error {
 	if err := errors.Join(err, <-failed); err != nil {
 		return err
 	}
-	if err := m.deadLettered(ctx, loopFrom, dead.Runtime.DeadLetter+looping); err != nil {
+	if err := m.waitForDeadLetters(ctx, loopFrom, dead.Runtime.DeadLetter+looping); err != nil {
 		return err
 	}
 	m.Log("moves: sends beside a loop: p99 %v, %v without", short(beside.Send.P99), short(quiet.Send.P99))
@@ -233,13 +233,13 @@ func (m *mover) forward(ctx context.Context, queue, to string) error {
 	return err
 }
 
-// arrived waits until a queue has that many messages.
-func (m *mover) arrived(ctx context.Context, queue string, n int64) error {
+// waitForMessages waits until a queue has that many messages.
+func (m *mover) waitForMessages(ctx context.Context, queue string, n int64) error {
 	return m.until(ctx, queue, func(e *admin.Entity) bool { return int64(e.Runtime.Active) >= n })
 }
 
-// deadLettered waits until the dead-letter queue of a queue has that many messages.
-func (m *mover) deadLettered(ctx context.Context, queue string, n int) error {
+// waitForDeadLetters waits until the dead-letter queue of a queue has that many messages.
+func (m *mover) waitForDeadLetters(ctx context.Context, queue string, n int) error {
 	return m.until(ctx, queue, func(e *admin.Entity) bool { return e.Runtime.DeadLetter >= n })
 }
 

@@ -60,9 +60,9 @@ func customers() (all []map[string]any) {
 	return all
 }
 
-// published measures publishing to a topic with SQL filters, compared with sending the same
+// publish measures publishing to a topic with SQL filters, compared with sending the same
 // messages to a queue. There are no receivers. Every round has a new broker.
-func (s *suite) published(ctx context.Context) error {
+func (s *suite) publish(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
 	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
 	both := comparison{
@@ -74,7 +74,7 @@ func (s *suite) published(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = s.compared(ctx, b, round, &both)
+		err = s.compare(ctx, b, round, &both)
 		if err := b.remove(); err != nil {
 			return err
 		}
@@ -85,9 +85,9 @@ func (s *suite) published(ctx context.Context) error {
 	return nil
 }
 
-// correlated measures publishing to a topic with many correlation filters, compared with a topic
+// correlate measures publishing to a topic with many correlation filters, compared with a topic
 // with few.
-func (s *suite) correlated(ctx context.Context) error {
+func (s *suite) correlate(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{
 		correlatedTopic("few", fewCorrelations), correlatedTopic("many", manyCorrelations)}}
 	both := comparison{
@@ -101,7 +101,7 @@ func (s *suite) correlated(ctx context.Context) error {
 	}
 	defer b.remove()
 	for round := range s.Rounds {
-		if err := s.compared(ctx, b, round, &both); err != nil {
+		if err := s.compare(ctx, b, round, &both); err != nil {
 			return err
 		}
 	}
@@ -118,8 +118,8 @@ type comparison struct {
 	rate, cost string // names of the rows for the ratio of the second way to the first
 }
 
-// compared starts a broker and measures two ways in turn, and alternates their order.
-func (s *suite) compared(ctx context.Context, b *broker, round int, both *comparison) error {
+// compare starts a broker and measures two ways in turn, and alternates their order.
+func (s *suite) compare(ctx context.Context, b *broker, round int, both *comparison) error {
 	c, err := b.startReady(ctx)
 	if err != nil {
 		return err

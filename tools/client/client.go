@@ -167,7 +167,7 @@ func (c *Client) putToken(ctx context.Context, entity string) error {
 		ApplicationProperties: map[string]any{"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience},
 		Value:                 c.cs.Token(audience, time.Now()),
 	})
-	if ended(err) { // the next token opens new links
+	if hasEnded(err) { // the next token opens new links
 		c.mu.Lock()
 		if c.tokens == tokens {
 			c.tokens = nil

@@ -13,7 +13,7 @@ import (
 // [wire.DecodeValue] returns them. A message without a body has a Sequence without sections.
 func decode(encoded []byte) (*amqp.Message, error) {
 	m := new(amqp.Message)
-	s, err := wire.ScanMessage(encoded, generous)
+	s, err := wire.ScanMessage(encoded, decodeLimits)
 	if err != nil {
 		return m, m.UnmarshalBinary(encoded)
 	}
@@ -49,7 +49,7 @@ func decodeMap(section []byte) (amqp.Annotations, error) {
 	if !ok {
 		return nil, nil
 	}
-	v, _, err := wire.DecodeValue(content, generous)
+	v, _, err := wire.DecodeValue(content, decodeLimits)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func decodeMap(section []byte) (amqp.Annotations, error) {
 		if symbol, ok := p.Key.(wire.Symbol); ok {
 			p.Key = string(symbol)
 		}
-		m[p.Key] = usual(p.Value)
+		m[p.Key] = libraryValue(p.Value)
 	}
 	return m, nil
 }
@@ -77,7 +77,7 @@ func decodeBody(m *amqp.Message, body []byte, kind wire.BodyKind) error {
 		for len(body) > 0 {
 			n := wire.RawSize(body)
 			_, content, _ := wire.SectionContent(body[:n])
-			v, _, err := wire.DecodeValue(content, generous)
+			v, _, err := wire.DecodeValue(content, decodeLimits)
 			if err != nil {
 				return err
 			}
@@ -87,19 +87,19 @@ func decodeBody(m *amqp.Message, body []byte, kind wire.BodyKind) error {
 		}
 	case wire.BodyValue:
 		_, content, _ := wire.SectionContent(body)
-		v, _, err := wire.DecodeValue(content, generous)
+		v, _, err := wire.DecodeValue(content, decodeLimits)
 		if err != nil {
 			return err
 		}
-		if m.Value = usual(v); v == nil {
+		if m.Value = libraryValue(v); v == nil {
 			m.Value = amqp.Null{}
 		}
 	}
 	return nil
 }
 
-// usual returns a value as the library represents it, if the library has an equivalent.
-func usual(v any) any {
+// libraryValue returns a value as the library represents it, if the library has an equivalent.
+func libraryValue(v any) any {
 	switch v := v.(type) {
 	case wire.UUID:
 		return amqp.UUID(v)

@@ -77,7 +77,7 @@ func wrap(op string, err error) error {
 	return e
 }
 
-// ended reports whether an error means that a link, its session or the connection has ended.
-func ended(err error) bool {
+// hasEnded reports whether an error means that a link, its session or the connection has ended.
+func hasEnded(err error) bool {
 	return errors.As(err, new(*amqp.LinkError)) || errors.As(err, new(*amqp.SessionError)) || errors.As(err, new(*amqp.ConnError))
 }

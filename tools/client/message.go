@@ -116,7 +116,7 @@ func View(m *amqp.Message) Message {
 		case "DeadLetterErrorDescription":
 			v.DeadLetterDescription = text(value)
 		default:
-			v.property(key, exact(value))
+			v.property(key, withType(value))
 		}
 	}
 	v.body(m)
@@ -132,7 +132,7 @@ func idOf(id any) (*string, string) {
 		return nil, ""
 	}
 	shown := text(id)
-	if kind := typeName(exact(id)); kind != "string" {
+	if kind := typeName(withType(id)); kind != "string" {
 		return &shown, kind
 	}
 	return &shown, ""
@@ -159,10 +159,10 @@ func (v *Message) times(m *amqp.Message) {
 		return
 	}
 	if creation != nil {
-		v.CreationTime = plain(exact(*creation))
+		v.CreationTime = plainForm(withType(*creation))
 	}
 	if expiry != nil {
-		v.AbsoluteExpiryTime = plain(exact(*expiry))
+		v.AbsoluteExpiryTime = plainForm(withType(*expiry))
 	}
 }
 
@@ -170,10 +170,10 @@ func (v *Message) times(m *amqp.Message) {
 func (v *Message) property(name string, value any) {
 	switch value.(type) {
 	case wire.List, wire.Map, wire.Array: // invalid, but possible
-		v.Properties[name] = typed(value)
+		v.Properties[name] = typedForm(value)
 		return
 	}
-	if v.Properties[name] = plain(value); untyped(value) {
+	if v.Properties[name] = plainForm(value); isPlainEnough(value) {
 		return
 	}
 	if v.PropertyTypes == nil {
@@ -194,7 +194,7 @@ func (v *Message) body(m *amqp.Message) {
 	case len(m.Sequence) > 0:
 		list := make(wire.List, len(m.Sequence))
 		for i, section := range m.Sequence {
-			list[i] = exact(section)
+			list[i] = withType(section)
 		}
 		v.BodyType, value = "sequence", list
 	case m.Sequence != nil: // see decode
@@ -203,20 +203,20 @@ func (v *Message) body(m *amqp.Message) {
 	default:
 		// the library represents a message without a body like one with a null body, which some
 		// senders write
-		v.BodyType, value = "value", exact(m.Value)
+		v.BodyType, value = "value", withType(m.Value)
 	}
-	v.Body.Value = plain(value)
+	v.Body.Value = plainForm(value)
 	shown, err := json.Marshal(v.Body)
 	if err == nil {
 		var back any
 		if back, err = readJSON(shown); err == nil {
 			back, err = parseValue(back, 0)
 		}
-		if err == nil && same(back, value) {
+		if err == nil && sameEncoding(back, value) {
 			return
 		}
 	}
-	v.TypedBody, _ = json.Marshal(typed(value)) // all texts and numbers are valid
+	v.TypedBody, _ = json.Marshal(typedForm(value)) // all texts and numbers are valid
 }
 
 // typedMap returns a map of annotations in the typed form. Only text keys have a meaning.
@@ -227,7 +227,7 @@ func typedMap(m amqp.Annotations) map[string]any {
 			if list == nil {
 				list = make(map[string]any)
 			}
-			list[name] = typed(exact(value))
+			list[name] = typedForm(withType(value))
 		}
 	}
 	return list
@@ -265,7 +265,7 @@ func annotations(v *Message, m *amqp.Message) {
 		v.State = []string{"active", "deferred", "scheduled"}[n]
 	}
 	if t, ok := a["x-opt-scheduled-enqueue-time"].(time.Time); ok {
-		v.ScheduledTime = plain(exact(t))
+		v.ScheduledTime = plainForm(withType(t))
 	}
 	for name, field := range map[string]**string{"x-opt-partition-key": &v.PartitionKey, "x-opt-via-partition-key": &v.ViaPartitionKey} {
 		if a[name] != nil {

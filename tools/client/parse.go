@@ -18,9 +18,9 @@ import (
 	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// A sent is the part of a [Message] in JSON that a sender can set. The fields that the broker sets
-// are parsed and ignored.
-type sent struct {
+// A sendableMessage is the part of a [Message] in JSON that a sender can set. The fields that the
+// broker sets are parsed and ignored.
+type sendableMessage struct {
 	MessageID           any             `json:"messageId"`
 	MessageIDType       string          `json:"messageIdType"`
 	SessionID           *string         `json:"sessionId"`
@@ -69,7 +69,7 @@ type sent struct {
 // they may be misspelt. If a message has values that the AMQP library cannot write, ParseMessage
 // returns it as a batch of one message.
 func ParseMessage(text []byte) (*amqp.Message, error) {
-	var in sent
+	var in sendableMessage
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	d.DisallowUnknownFields()
@@ -80,7 +80,7 @@ func ParseMessage(text []byte) (*amqp.Message, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not a message in JSON: %w", err)
 	}
-	w := writing{in: &in}
+	w := messageEncoder{in: &in}
 	w.header()
 	w.annotations(wire.SectionDeliveryAnnotations, in.DeliveryAnnotations, nil)
 	w.messageAnnotations()
@@ -97,9 +97,9 @@ func ParseMessage(text []byte) (*amqp.Message, error) {
 	return w.message()
 }
 
-// A writing is a message being encoded, with its first error.
-type writing struct {
-	in      *sent
+// A messageEncoder is a message being encoded, with its first error.
+type messageEncoder struct {
+	in      *sendableMessage
 	encoded []byte
 	strange bool // has values that the library cannot write
 	null    bool // the body is null
@@ -108,13 +108,13 @@ type writing struct {
 	expires wire.Opt[wire.Timestamp]
 }
 
-func (w *writing) fail(field string, err error) {
+func (w *messageEncoder) fail(field string, err error) {
 	if w.err == nil && err != nil {
 		w.err = fmt.Errorf("%s: %w", field, err)
 	}
 }
 
-func (w *writing) header() {
+func (w *messageEncoder) header() {
 	in, h := w.in, wire.Header{}
 	if in.CreationTime != nil {
 		w.created = wire.Some(w.time("creationTime", in.CreationTime))
@@ -147,14 +147,14 @@ func (w *writing) header() {
 }
 
 // time reads a time: a text, or milliseconds if no text can represent it.
-func (w *writing) time(field string, v any) wire.Timestamp {
+func (w *messageEncoder) time(field string, v any) wire.Timestamp {
 	at, err := parseAs("time", v)
 	w.fail(field, err)
 	t, _ := at.(wire.Timestamp)
 	return t
 }
 
-func (w *writing) messageAnnotations() {
+func (w *messageEncoder) messageAnnotations() {
 	var own wire.Map
 	if w.in.ScheduledTime != nil {
 		own = append(own, wire.Pair{Key: wire.Symbol("x-opt-scheduled-enqueue-time"), Value: w.time("scheduledEnqueueTime", w.in.ScheduledTime)})
@@ -176,7 +176,7 @@ func (w *writing) messageAnnotations() {
 }
 
 // annotations writes a section of annotations unless it is empty.
-func (w *writing) annotations(code byte, list map[string]any, own wire.Map) {
+func (w *messageEncoder) annotations(code byte, list map[string]any, own wire.Map) {
 	field := map[byte]string{wire.SectionDeliveryAnnotations: "deliveryAnnotations", wire.SectionMessageAnnotations: "annotations", wire.SectionFooter: "footer"}[code]
 	for name, v := range list {
 		key, err := asciiSymbol(name)
@@ -193,30 +193,30 @@ func (w *writing) annotations(code byte, list map[string]any, own wire.Map) {
 }
 
 // section writes a map unless it is empty.
-func (w *writing) section(code byte, m wire.Map) {
+func (w *messageEncoder) section(code byte, m wire.Map) {
 	if len(m) == 0 || w.err != nil {
 		return
 	}
 	for _, p := range m {
-		w.strange = w.strange || strange(p.Value)
+		w.strange = w.strange || needsEncoder(p.Value)
 	}
-	w.encoded = wire.AppendSection(w.encoded, code, ordered(m))
+	w.encoded = wire.AppendSection(w.encoded, code, sortMaps(m))
 }
 
-// strange reports whether the library would change a value when it writes it.
-func strange(v any) bool {
+// needsEncoder reports whether the library would change a value when it writes it.
+func needsEncoder(v any) bool {
 	switch v := v.(type) {
 	case wire.Symbol, wire.Char, wire.Opaque, wire.Described, wire.Array:
 		return true
 	case wire.List:
 		for _, item := range v {
-			if strange(item) {
+			if needsEncoder(item) {
 				return true
 			}
 		}
 	case wire.Map:
 		for _, p := range v {
-			if strange(p.Key) || strange(p.Value) {
+			if needsEncoder(p.Key) || needsEncoder(p.Value) {
 				return true
 			}
 		}
@@ -224,7 +224,7 @@ func strange(v any) bool {
 	return false
 }
 
-func (w *writing) properties() {
+func (w *messageEncoder) properties() {
 	in := w.in
 	p := wire.Properties{UserID: in.UserID, To: optional(in.To), Subject: optional(in.Subject), ReplyTo: optional(in.ReplyTo), AbsoluteExpiryTime: w.expires,
 		CreationTime: w.created, GroupID: optional(in.SessionID), ReplyToGroupID: optional(in.ReplyToSessionID)}
@@ -246,7 +246,7 @@ func optional(s *string) wire.Opt[string] {
 	return wire.Some(*s)
 }
 
-func (w *writing) symbol(field string, s *string) (o wire.Opt[wire.Symbol]) {
+func (w *messageEncoder) symbol(field string, s *string) (o wire.Opt[wire.Symbol]) {
 	if s == nil {
 		return o
 	}
@@ -257,7 +257,7 @@ func (w *writing) symbol(field string, s *string) (o wire.Opt[wire.Symbol]) {
 }
 
 // id reads a message id or a similar id.
-func (w *writing) id(field string, v any, kind string) any {
+func (w *messageEncoder) id(field string, v any, kind string) any {
 	switch {
 	case v == nil:
 		return nil
@@ -273,7 +273,7 @@ func (w *writing) id(field string, v any, kind string) any {
 }
 
 // application writes the application properties.
-func (w *writing) application() {
+func (w *messageEncoder) application() {
 	for name := range w.in.PropertyTypes {
 		if _, ok := w.in.Properties[name]; !ok {
 			w.fail("propertyTypes", fmt.Errorf("%.80q is not among the properties", name))
@@ -297,7 +297,7 @@ func (w *writing) application() {
 	w.section(wire.SectionApplicationProperties, m)
 }
 
-func (w *writing) body() {
+func (w *messageEncoder) body() {
 	in := w.in
 	switch in.BodyType {
 	case "", "data", "none":
@@ -319,7 +319,7 @@ func (w *writing) body() {
 			w.fail("body", err)
 			return
 		}
-		if w.strange, w.null = w.strange || strange(v), v == nil; in.BodyType == "value" {
+		if w.strange, w.null = w.strange || needsEncoder(v), v == nil; in.BodyType == "value" {
 			w.encoded = wire.AppendSection(w.encoded, wire.SectionValue, v)
 			return
 		}
@@ -358,7 +358,7 @@ func dataOf(body json.RawMessage) ([]byte, error) {
 }
 
 // valueOf reads a body that is a value or a sequence. Its two forms must be equal.
-func valueOf(in *sent) (any, error) {
+func valueOf(in *sendableMessage) (any, error) {
 	from := in.TypedBody
 	if len(from) == 0 {
 		from = in.Body
@@ -374,7 +374,7 @@ func valueOf(in *sent) (any, error) {
 	if err != nil || len(in.TypedBody) == 0 || len(in.Body) == 0 {
 		return v, err
 	}
-	want, err := json.Marshal(Body{Value: plain(v)})
+	want, err := json.Marshal(Body{Value: plainForm(v)})
 	if err != nil {
 		return nil, err
 	}
@@ -389,7 +389,7 @@ func valueOf(in *sent) (any, error) {
 }
 
 // message returns the encoded message in the library's form.
-func (w *writing) message() (*amqp.Message, error) {
+func (w *messageEncoder) message() (*amqp.Message, error) {
 	m := new(amqp.Message)
 	if !w.strange {
 		err := m.UnmarshalBinary(w.encoded)

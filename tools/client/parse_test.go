@@ -78,14 +78,14 @@ func sections(t *testing.T, encoded []byte) (list []any) {
 			t.Fatal("not a whole section")
 		}
 		code, content, _ := wire.SectionContent(encoded[:n])
-		v, _, err := wire.DecodeValue(content, generous)
+		v, _, err := wire.DecodeValue(content, decodeLimits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for fields, ok := v.(wire.List); ok && code == wire.SectionProperties && len(fields) > 0 && fields[len(fields)-1] == nil; fields, ok = v.(wire.List) {
 			v = fields[:len(fields)-1] // those behind the last may be left out
 		}
-		list = append(list, fmt.Sprintf("%x %x", code, wire.AppendValue(nil, widened(ordered(v)))))
+		list = append(list, fmt.Sprintf("%x %x", code, wire.AppendValue(nil, widened(sortMaps(v)))))
 		encoded = encoded[n:]
 	}
 	return list
@@ -95,7 +95,7 @@ func sections(t *testing.T, encoded []byte) (list []any) {
 func widened(v any) any {
 	switch v := v.(type) {
 	case wire.Array:
-		if wide, ok := narrow[v.Elem]; ok {
+		if wide, ok := shortConstructors[v.Elem]; ok {
 			v.Elem = wide
 		}
 		return v

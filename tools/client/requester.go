@@ -124,7 +124,7 @@ func (c *Client) Manage(ctx context.Context, entity, operation string, body map[
 	}
 	answer, err := r.call(ctx, operation, &amqp.Message{ApplicationProperties: properties, Value: body})
 	if err != nil {
-		if ended(err) { // the next request opens new links
+		if hasEnded(err) { // the next request opens new links
 			c.mu.Lock()
 			if c.manage[node] == r {
 				delete(c.manage, node)

@@ -24,8 +24,8 @@ import (
 // (a text, true, false, null, a whole number, which is a long, any other number, which is a double,
 // a list). Otherwise it is an object with the type, such as {"type": "uuid", "value": "…"}.
 
-// generous are the limits for values that the AMQP library has already decoded.
-var generous = wire.Limits{Depth: 100, Described: 10, Elements: 1 << 24, ZeroWidth: 1 << 20}
+// decodeLimits are the limits for values that the AMQP library has already decoded.
+var decodeLimits = wire.Limits{Depth: 100, Described: 10, Elements: 1 << 24, ZeroWidth: 1 << 20}
 
 // maxDepth is the maximum nesting of lists, maps and described values in JSON.
 const maxDepth = 30
@@ -40,16 +40,17 @@ var arrayCodes = map[string]byte{
 	"array": wire.CodeArray32,
 }
 
-// narrow are the constructors that encode a type in fewer bytes.
-var narrow = map[byte]byte{
+// shortConstructors are the constructors that encode a type in fewer bytes.
+var shortConstructors = map[byte]byte{
 	wire.CodeTrue: wire.CodeBool, wire.CodeFalse: wire.CodeBool, wire.CodeUint0: wire.CodeUint, wire.CodeSmallUint: wire.CodeUint,
 	wire.CodeUlong0: wire.CodeUlong, wire.CodeSmallUlong: wire.CodeUlong, wire.CodeSmallInt: wire.CodeInt, wire.CodeSmallLong: wire.CodeLong,
 	wire.CodeBin32: wire.CodeBin8, wire.CodeStr32: wire.CodeStr8, wire.CodeSym32: wire.CodeSym8, wire.CodeList0: wire.CodeList32,
 	wire.CodeList8: wire.CodeList32, wire.CodeMap8: wire.CodeMap32, wire.CodeArray8: wire.CodeArray32,
 }
 
-// decimals are the names and lengths of the types that are passed through without interpretation.
-var decimals = map[byte]struct {
+// opaqueTypes are the names and lengths of the types that are passed through without
+// interpretation.
+var opaqueTypes = map[byte]struct {
 	name  string
 	bytes int
 }{wire.CodeDecimal32: {"decimal32", 4}, wire.CodeDecimal64: {"decimal64", 8}, wire.CodeDecimal128: {"decimal128", 16}}
@@ -90,7 +91,7 @@ func typeName(v any) string {
 	case wire.Symbol:
 		return "symbol"
 	case wire.Opaque:
-		return decimals[v.Code].name
+		return opaqueTypes[v.Code].name
 	case wire.List:
 		return "list"
 	case wire.Map:
@@ -101,9 +102,9 @@ func typeName(v any) string {
 	return fmt.Sprintf("%T", v) // bool, string
 }
 
-// exact converts a value of the AMQP library to a value with its AMQP type, with maps in the order
-// of their keys. Values that already have a type stay.
-func exact(v any) any {
+// withType converts a value of the AMQP library to a value with its AMQP type, with maps in the
+// order of their keys. Values that already have a type stay.
+func withType(v any) any {
 	switch v := v.(type) {
 	case amqp.Null:
 		return nil
@@ -117,50 +118,50 @@ func exact(v any) any {
 		wire.Symbol, wire.UUID, wire.Timestamp, wire.Char, wire.Opaque:
 		return v
 	case wire.List, wire.Map, wire.Array, wire.Described:
-		return ordered(v)
+		return sortMaps(v)
 	case []any: // elements of either form
-		return wire.List(each(v, exact))
+		return wire.List(each(v, withType))
 	}
 	encoded, err := (&amqp.Message{Value: v}).MarshalBinary()
 	if err != nil {
 		return fmt.Sprint(v) // not a value of AMQP
 	}
 	_, content, _ := wire.SectionContent(encoded)
-	decoded, _, err := wire.DecodeValue(content, generous)
+	decoded, _, err := wire.DecodeValue(content, decodeLimits)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return ordered(decoded)
+	return sortMaps(decoded)
 }
 
-// ordered sorts the entries of all maps in a value by their keys. The library keeps no order, and
-// the order has no meaning.
-func ordered(v any) any {
+// sortMaps sorts the entries of all maps in a value by their keys. The library keeps no order,
+// and the order has no meaning.
+func sortMaps(v any) any {
 	switch v := v.(type) {
 	case wire.List:
 		for i := range v {
-			v[i] = ordered(v[i])
+			v[i] = sortMaps(v[i])
 		}
 	case wire.Array:
 		for i := range v.Values {
-			v.Values[i] = ordered(v.Values[i])
+			v.Values[i] = sortMaps(v.Values[i])
 		}
 	case wire.Map:
 		for i := range v {
-			v[i].Value = ordered(v[i].Value)
+			v[i].Value = sortMaps(v[i].Value)
 		}
 		slices.SortFunc(v, func(a, b wire.Pair) int {
 			return bytes.Compare(wire.AppendValue(nil, a.Key), wire.AppendValue(nil, b.Key))
 		})
 	case wire.Described:
-		v.Value = ordered(v.Value)
+		v.Value = sortMaps(v.Value)
 		return v
 	}
 	return v
 }
 
-// plain returns a value in the plain form of JSON.
-func plain(v any) any {
+// plainForm returns a value in the plain form of JSON.
+func plainForm(v any) any {
 	switch v := v.(type) {
 	case float32, float64: // JSON has no NaN and no infinities
 		if _, err := json.Marshal(v); err != nil {
@@ -182,17 +183,17 @@ func plain(v any) any {
 	case wire.Opaque:
 		return "0x" + hex.EncodeToString(v.Bytes)
 	case wire.List:
-		return each(v, plain)
+		return each(v, plainForm)
 	case wire.Array:
-		return each(v.Values, plain)
+		return each(v.Values, plainForm)
 	case wire.Map:
 		m := make(map[string]any, len(v))
 		for _, p := range v {
-			m[text(p.Key)] = plain(p.Value)
+			m[text(p.Key)] = plainForm(p.Value)
 		}
 		return m
 	case wire.Described:
-		return map[string]any{"Descriptor": v.Descriptor, "Value": typed(v.Value)}
+		return map[string]any{"Descriptor": v.Descriptor, "Value": typedForm(v.Value)}
 	}
 	return v
 }
@@ -205,34 +206,34 @@ func each(list []any, form func(any) any) []any {
 	return items
 }
 
-// typed returns a value in the typed form, which can be read back as the same value.
-func typed(v any) any {
+// typedForm returns a value in the typed form, which can be read back as the same value.
+func typedForm(v any) any {
 	switch v := v.(type) {
 	case wire.List:
-		return each(v, typed)
+		return each(v, typedForm)
 	case wire.Described:
-		return plain(v)
+		return plainForm(v)
 	case wire.Map:
 		entries := make([]any, len(v))
 		for i, p := range v {
-			entries[i] = []any{typed(p.Key), typed(p.Value)}
+			entries[i] = []any{typedForm(p.Key), typedForm(p.Value)}
 		}
 		return map[string]any{"type": "map", "value": entries}
 	case wire.Array:
-		m := map[string]any{"type": "array", "of": elementType(v.Elem), "value": each(v.Values, typed)}
+		m := map[string]any{"type": "array", "of": elementType(v.Elem), "value": each(v.Values, typedForm)}
 		if len(v.Descriptors) > 0 {
-			m["descriptors"] = each(v.Descriptors, typed)
+			m["descriptors"] = each(v.Descriptors, typedForm)
 		}
 		return m
 	}
-	if untyped(v) {
-		return plain(v)
+	if isPlainEnough(v) {
+		return plainForm(v)
 	}
-	return map[string]any{"type": typeName(v), "value": plain(v)}
+	return map[string]any{"type": typeName(v), "value": plainForm(v)}
 }
 
 func elementType(code byte) string {
-	if wide, ok := narrow[code]; ok {
+	if wide, ok := shortConstructors[code]; ok {
 		code = wide
 	}
 	for name, c := range arrayCodes {
@@ -243,13 +244,13 @@ func elementType(code byte) string {
 	return ""
 }
 
-// untyped reports whether the plain form of a value determines it completely.
-func untyped(v any) bool {
+// isPlainEnough reports whether the plain form of a value determines it completely.
+func isPlainEnough(v any) bool {
 	switch v.(type) {
 	case nil, bool, string, int64:
 		return true
 	}
-	encoded, err := json.Marshal(plain(v))
+	encoded, err := json.Marshal(plainForm(v))
 	if err != nil {
 		return false
 	}
@@ -257,12 +258,12 @@ func untyped(v any) bool {
 	if err == nil {
 		back, err = parseValue(back, 0)
 	}
-	return err == nil && same(back, v)
+	return err == nil && sameEncoding(back, v)
 }
 
-// same reports whether two values have the same encoding.
-func same(a, b any) bool {
-	return bytes.Equal(wire.AppendValue(nil, ordered(a)), wire.AppendValue(nil, ordered(b)))
+// sameEncoding reports whether two values have the same encoding.
+func sameEncoding(a, b any) bool {
+	return bytes.Equal(wire.AppendValue(nil, sortMaps(a)), wire.AppendValue(nil, sortMaps(b)))
 }
 
 // readJSON reads one value and keeps its numbers as written.
@@ -304,7 +305,7 @@ func parseValue(v any, depth int) (any, error) {
 			}
 			m = append(m, wire.Pair{Key: key, Value: value})
 		}
-		return ordered(m), nil
+		return sortMaps(m), nil
 	}
 	return v, nil
 }
@@ -379,7 +380,7 @@ func parseMap(items []any, depth int) (any, error) {
 		keys[key] = true
 		m = append(m, wire.Pair{Key: list[0], Value: list[1]})
 	}
-	return ordered(m), nil
+	return sortMaps(m), nil
 }
 
 func parseArray(v map[string]any, items []any, depth int) (any, error) {
@@ -449,7 +450,7 @@ var errType = errors.New("no such type")
 
 // parseText reads a simple value by its type.
 func parseText(kind, s string) (any, error) {
-	for code, d := range decimals {
+	for code, d := range opaqueTypes {
 		if d.name == kind {
 			digits, ok := strings.CutPrefix(s, "0x")
 			b, err := hex.DecodeString(digits)

@@ -85,7 +85,7 @@ func (e *examination) found(check string, v Verdict, remedy, format string, args
 
 // permissions checks which other users can read the directory, and whether a link leads out of it.
 func (e *examination) permissions(context.Context) error {
-	files, open, links := 0, named{}, named{}
+	files, open, links := 0, fileList{}, fileList{}
 	err := filepath.WalkDir(e.dir, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) { // a running broker has removed it
 			return nil
@@ -104,7 +104,7 @@ func (e *examination) permissions(context.Context) error {
 		switch rel, _ := filepath.Rel(e.dir, path); {
 		case info.Mode()&fs.ModeSymlink != 0:
 			links.add(rel)
-		case info.Mode().Perm()&0o077 != 0 && !public[rel]:
+		case info.Mode().Perm()&0o077 != 0 && !publicFiles[rel]:
 			open.add(fmt.Sprintf("%s (%v)", rel, info.Mode().Perm()))
 		}
 		return nil
@@ -120,22 +120,22 @@ func (e *examination) permissions(context.Context) error {
 	return e.found("permissions", Good, "", "only the owner can access the %d files and directories", files)
 }
 
-// public are the files that others may read. A certificate authority is made to be trusted.
-var public = map[string]bool{"tls/ca.pem": true}
+// publicFiles are the files that others may read. A certificate authority is made to be trusted.
+var publicFiles = map[string]bool{"tls/ca.pem": true}
 
-// A named is a list of files. It names only the first ones.
-type named struct {
+// A fileList is a list of files. It names only the first ones.
+type fileList struct {
 	first []string
 	count int
 }
 
-func (n *named) add(name string) {
+func (n *fileList) add(name string) {
 	if n.count++; len(n.first) < mostNamed {
 		n.first = append(n.first, name)
 	}
 }
 
-func (n *named) String() string {
+func (n *fileList) String() string {
 	text := ""
 	for i, name := range n.first {
 		if i > 0 {
@@ -178,7 +178,7 @@ func size(n int64) string {
 // log compares every checksum and replays every event, as log verify does. It checks the clock
 // against the newest record.
 func (e *examination) log(context.Context) error {
-	v := verified{examination: e}
+	v := verifyOutput{examination: e}
 	report, err := tools.Verify(&v, e.dir, tools.VerifyOptions{JSON: true, Beside: e.Beside})
 	switch {
 	case errors.Is(err, log.ErrFormat):
@@ -200,9 +200,9 @@ func (e *examination) log(context.Context) error {
 	case report.Places > 0:
 		err = e.found("replay", Bad, "", "replayed the intact part of the log; %d partitions refused", len(report.Refused))
 	case len(report.Discarded) > 0:
-		err = e.found("replay", Warning, "the next start replays more records and creates new ones", "replayed %d records; %s; %d stored states or notes are unusable: %s", report.Records, told(report.States), len(report.Discarded), report.Discarded[0].Reason)
+		err = e.found("replay", Warning, "the next start replays more records and creates new ones", "replayed %d records; %s; %d stored states or notes are unusable: %s", report.Records, replayResult(report.States), len(report.Discarded), report.Discarded[0].Reason)
 	default:
-		err = e.found("replay", Good, "", "replayed %d records; %s", report.Records, told(report.States))
+		err = e.found("replay", Good, "", "replayed %d records; %s", report.Records, replayResult(report.States))
 	}
 	if err != nil {
 		return err
@@ -210,8 +210,9 @@ func (e *examination) log(context.Context) error {
 	return e.clock(v.newest)
 }
 
-// told describes the result of a replay, by the number of stored states that it was compared with.
-func told(states int) string {
+// replayResult describes the result of a replay, by the number of stored states that it was
+// compared with.
+func replayResult(states int) string {
 	switch states {
 	case 0:
 		return "no stored state to compare with"
@@ -221,14 +222,14 @@ func told(states int) string {
 	return fmt.Sprintf("the result matches the hashes of %d stored states", states)
 }
 
-// A verified collects the output of [tools.Verify].
-type verified struct {
+// A verifyOutput collects the output of [tools.Verify].
+type verifyOutput struct {
 	*examination
 	newest time.Time
 	damage string // the first damaged place
 }
 
-func (v *verified) Write(line []byte) (int, error) {
+func (v *verifyOutput) Write(line []byte) (int, error) {
 	var says struct {
 		Found, Newest, File, Reason string
 		Byte                        uint64

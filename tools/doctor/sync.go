@@ -13,8 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// atOnce are the numbers of files that are synced concurrently, one measurement after the other.
-var atOnce = []int{1, 2, 4, 8}
+// concurrentFiles are the numbers of files that are synced concurrently, one measurement after the
+// other.
+var concurrentFiles = []int{1, 2, 4, 8}
 
 // block is the number of bytes written before each sync: about a small frame.
 const block = 4 << 10
@@ -37,7 +38,7 @@ func (s *syncs) part(p float64) time.Duration {
 // makes durable concurrently, as several partitions need it.
 func (e *examination) sync(ctx context.Context) error {
 	var all []*syncs
-	for _, n := range atOnce {
+	for _, n := range concurrentFiles {
 		s, err := e.measure(ctx, n)
 		if err != nil {
 			return e.found("sync", Bad, "give the broker write access", "cannot be measured: %v", err)
@@ -49,7 +50,7 @@ func (e *examination) sync(ctx context.Context) error {
 	text := fmt.Sprintf("4 KiB are durable after %v (median), %v (p99)", short(median), short(late))
 	var scaling []string
 	for i, s := range all[1:] {
-		scaling = append(scaling, fmt.Sprintf("%d at once: %.1f times as many per second", atOnce[i+1], s.rate()/one.rate()))
+		scaling = append(scaling, fmt.Sprintf("%d at once: %.1f times as many per second", concurrentFiles[i+1], s.rate()/one.rate()))
 	}
 	text += "; " + strings.Join(scaling, ", ")
 	switch {

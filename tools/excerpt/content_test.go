@@ -16,7 +16,7 @@ func TestSubstitute(t *testing.T) {
 	}
 	for _, n := range sizes {
 		for _, of := range []role{isBody, isChanges, isState} {
-			p := substitute(of, n, dropped)
+			p := substitute(of, n, droppedNote)
 			if len(p) != n {
 				t.Fatalf("%d bytes for %d of %d", len(p), n, of)
 			}
@@ -26,7 +26,7 @@ func TestSubstitute(t *testing.T) {
 				}
 			}
 			if of == isBody && n >= 5 {
-				if data := payload(p); len(data) >= n || n > 60 && !bytes.HasPrefix(data, []byte(dropped)) {
+				if data := payload(p); len(data) >= n || n > 60 && !bytes.HasPrefix(data, []byte(droppedNote)) {
 					t.Fatalf("a body of %d bytes: %q", n, data)
 				}
 			}

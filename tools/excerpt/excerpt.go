@@ -114,7 +114,7 @@ func Cut(ctx context.Context, s log.Store, tell ledger.Tell, to *tools.Incoming,
 		if err != nil {
 			return nil, err
 		}
-		c := &copying{Partition: p, of: of, bodies: o.Bodies, masks: &m, begin: of.Begin[id]}
+		c := &logCopy{Partition: p, of: of, bodies: o.Bodies, masks: &m, begin: of.Begin[id]}
 		if err := c.write(ctx, x); err != nil {
 			return nil, err
 		}

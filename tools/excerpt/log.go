@@ -17,8 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A copying writes a part of one log.
-type copying struct {
+// A logCopy writes a part of one log.
+type logCopy struct {
 	log.Partition
 	of     *ledger.Extent
 	bodies Bodies
@@ -29,8 +29,8 @@ type copying struct {
 	end      event.LSN // end of the copied log
 	last     place     // place of the first record that is too late; zero: none
 	named    map[event.OriginID]bool
-	needed   map[event.Position]need // bytes that the base points to
-	gaps     bool                    // the original lacks some bodies
+	needed   map[event.Position]neededBytes // bytes that the base points to
+	gaps     bool                           // the original lacks some bodies
 	summary  Log
 
 	buf []byte
@@ -42,14 +42,14 @@ type place struct {
 	number int
 }
 
-// A need is bytes before the base that the base points to.
-type need struct {
+// A neededBytes is bytes before the base that the base points to.
+type neededBytes struct {
 	event.BodyRef
 	role role
 }
 
 // plan determines the end of the log and the origins of the wanted events.
-func (c *copying) plan(ctx context.Context, clock uint64) error {
+func (c *logCopy) plan(ctx context.Context, clock uint64) error {
 	first, end := c.Bounds()
 	c.end, c.named = end, make(map[event.OriginID]bool)
 	for rec, err := range replay.Records(ctx, c, c.begin) {
@@ -66,7 +66,7 @@ func (c *copying) plan(ctx context.Context, clock uint64) error {
 		}
 		wanted := 0
 		for i, ev := range rec.Events {
-			if c.wants(rec.Events, i) {
+			if c.isWanted(rec.Events, i) {
 				wanted++
 				c.named[ev.Common().Origin] = true
 			}
@@ -95,14 +95,15 @@ func (c *copying) plan(ctx context.Context, clock uint64) error {
 	return nil
 }
 
-// whole is the minimum number of address bytes of a frame; a log without frames gets one frame.
-const whole = 104
+// minFrameAddresses is the minimum number of address bytes of a frame; a log without frames gets
+// one frame.
+const minFrameAddresses = 104
 
 // bound ends the chapters at the end of the log. At least one chapter is needed: its sealed file
 // tells a start where to continue.
-func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
+func (c *logCopy) bound(ctx context.Context) (before log.Epoch, err error) {
 	if len(c.chapters) == 0 {
-		c.chapters = []log.Stretch{{From: c.begin, To: c.begin + whole}}
+		c.chapters = []log.Stretch{{From: c.begin, To: c.begin + minFrameAddresses}}
 		return 1, nil
 	}
 	last := &c.chapters[len(c.chapters)-1]
@@ -121,9 +122,9 @@ func (c *copying) bound(ctx context.Context) (before log.Epoch, err error) {
 	return 0, fmt.Errorf("%w: there is no frame at LSN %d", log.ErrInternal, c.chapters[0].From)
 }
 
-// wants reports whether an event is wanted, except for origins and reasons, about which the callers
-// decide.
-func (c *copying) wants(events []event.Event, i int) bool {
+// isWanted reports whether an event is wanted, except for origins and reasons, about which the
+// callers decide.
+func (c *logCopy) isWanted(events []event.Event, i int) bool {
 	if c.of.Entities == nil {
 		return true
 	}
@@ -143,7 +144,7 @@ func (c *copying) wants(events []event.Event, i int) bool {
 }
 
 // state returns the wanted part of the original's state at the base.
-func (c *copying) state(ctx context.Context) (*index.Snapshot, event.Time, uint64, error) {
+func (c *logCopy) state(ctx context.Context) (*index.Snapshot, event.Time, uint64, error) {
 	s := replay.Newest(c, c.begin, nil)
 	for rec, err := range s.Records(ctx) {
 		if err == nil && rec.LSN >= c.begin {
@@ -160,7 +161,7 @@ func (c *copying) state(ctx context.Context) (*index.Snapshot, event.Time, uint6
 }
 
 // events yields the events of the base.
-func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
+func (c *logCopy) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		for ev := range s.Base() {
 			if e := ev.Common().Slice.Entity; e != 0 && c.of.Entities != nil && !c.of.Entities[e] {
@@ -175,10 +176,10 @@ func (c *copying) events(s *index.Snapshot, fail *error) iter.Seq[event.Event] {
 
 // change replaces bodies and keys in an event of the base, and records the bytes that the event
 // needs.
-func (c *copying) change(ev event.Event) (err error) {
+func (c *logCopy) change(ev event.Event) (err error) {
 	ref := func(r *event.BodyRef, of role) {
 		if r.Size != 0 && err == nil {
-			c.needed[r.Position] = need{*r, of}
+			c.needed[r.Position] = neededBytes{*r, of}
 			r.Sum, err = c.sum(event.Blob{Position: r.Position, Size: r.Size, Sum: r.Sum}, of)
 		}
 	}
@@ -202,7 +203,7 @@ func (c *copying) change(ev event.Event) (err error) {
 }
 
 // sum returns the checksum of a blob's replacement.
-func (c *copying) sum(b event.Blob, of role) (uint32, error) {
+func (c *logCopy) sum(b event.Blob, of role) (uint32, error) {
 	if c.bodies == Keep {
 		return b.Sum, nil
 	}
@@ -211,29 +212,29 @@ func (c *copying) sum(b event.Blob, of role) (uint32, error) {
 }
 
 // content returns the replacement of a blob.
-func (c *copying) content(b event.Blob, of role) ([]byte, error) {
+func (c *logCopy) content(b event.Blob, of role) ([]byte, error) {
 	if c.bodies == Keep || c.bodies == Hash && of == isBody {
 		p, err := c.ReadBlob(b, c.buf[:0])
 		if errors.Is(err, event.ErrErased) && c.bodies == Hash {
-			return substitute(of, int(b.Size), gone), nil
+			return substitute(of, int(b.Size), goneNote), nil
 		}
 		if c.buf = p; err != nil || c.bodies == Keep {
 			return p, err
 		}
 		return substitute(of, int(b.Size), digest(p)), nil
 	}
-	return substitute(of, int(b.Size), dropped), nil
+	return substitute(of, int(b.Size), droppedNote), nil
 }
 
 // Notes that replace a body in a slice, if they fit.
 const (
-	dropped = "ledgerbus slice: this body was dropped"
-	gone    = "ledgerbus slice: history did not keep this body"
+	droppedNote = "ledgerbus slice: this body was dropped"
+	goneNote    = "ledgerbus slice: history did not keep this body"
 )
 
-// there reports whether bytes must be written for a blob. Bytes that the original has not kept are
+// isKept reports whether bytes must be written for a blob. Bytes that the original has not kept are
 // not written.
-func (c *copying) there(b event.Blob) (bool, error) {
+func (c *logCopy) isKept(b event.Blob) (bool, error) {
 	if c.bodies != Keep || !c.gaps {
 		return true, nil
 	}
@@ -246,12 +247,12 @@ func (c *copying) there(b event.Blob) (bool, error) {
 }
 
 // piece returns bytes to write.
-func (c *copying) piece(b event.Blob, of role) log.ExcerptBody {
+func (c *logCopy) piece(b event.Blob, of role) log.ExcerptBody {
 	return log.ExcerptBody{Position: b.Position, Size: b.Size, Read: func() ([]byte, error) { return c.content(b, of) }}
 }
 
 // write writes the log.
-func (c *copying) write(ctx context.Context, to *log.Excerpt) error {
+func (c *logCopy) write(ctx context.Context, to *log.Excerpt) error {
 	state, at, clock, err := c.state(ctx)
 	if err != nil {
 		return err
@@ -265,7 +266,7 @@ func (c *copying) write(ctx context.Context, to *log.Excerpt) error {
 		return err
 	}
 	base := log.BaseInfo{LSN: c.begin, Encoding: index.EncodingVersion}
-	c.needed = make(map[event.Position]need)
+	c.needed = make(map[event.Position]neededBytes)
 	restored := index.Restore()
 	for ev := range c.events(state, &err) {
 		if bad := restored.Apply(at, ev); bad != nil {
@@ -282,7 +283,7 @@ func (c *copying) write(ctx context.Context, to *log.Excerpt) error {
 		var fail error
 		return errors.Join(replay.WriteBase(ctx, c.events(state, &fail), at, w), fail)
 	}}
-	if l.Bodies, err = c.front(); err != nil {
+	if l.Bodies, err = c.leadingBodies(); err != nil {
 		return err
 	}
 	messages := c.summary.Messages
@@ -307,15 +308,15 @@ func hashOf(r *index.Restoring) (sum [32]byte, err error) {
 	return sum, nil
 }
 
-// front returns the bytes before the chapters that the base points to.
-func (c *copying) front() (list []log.ExcerptBody, err error) {
+// leadingBodies returns the bytes before the chapters that the base points to.
+func (c *logCopy) leadingBodies() (list []log.ExcerptBody, err error) {
 	first := event.Position(c.chapters[0].From)
 	for at, n := range c.needed {
 		b := event.Blob{Position: at, Size: n.Size, Sum: n.Sum}
 		if at >= first {
 			continue
 		}
-		ok, err := c.there(b)
+		ok, err := c.isKept(b)
 		if err != nil {
 			return nil, err
 		}
@@ -333,7 +334,7 @@ func (c *copying) front() (list []log.ExcerptBody, err error) {
 }
 
 // frames yields the frames that contain wanted events.
-func (c *copying) frames(ctx context.Context, yield func(*log.ExcerptFrame) error) error {
+func (c *logCopy) frames(ctx context.Context, yield func(*log.ExcerptFrame) error) error {
 	for f, err := range c.Read(ctx, c.chapters[0].From) {
 		if err != nil {
 			return err
@@ -364,7 +365,7 @@ func (c *copying) frames(ctx context.Context, yield func(*log.ExcerptFrame) erro
 }
 
 // frame removes unwanted events from a frame.
-func (c *copying) frame(e *log.ExcerptFrame) error {
+func (c *logCopy) frame(e *log.ExcerptFrame) error {
 	rest, count := e.Records, int(e.Count)
 	e.Records, e.Count, e.Time = nil, 0, 0
 	for number := 1; number <= count; number++ {
@@ -400,7 +401,7 @@ func (c *copying) frame(e *log.ExcerptFrame) error {
 
 // record returns the bytes of a record with only the wanted events, as they must be written, and
 // the number of these events.
-func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p []byte, events int, err error) {
+func (c *logCopy) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p []byte, events int, err error) {
 	blobs, sums, sizes := c.dec.Blobs(), c.dec.Sums(), c.dec.Sizes()
 	at := uvarintSize(int(rec.At)) + uvarintSize(len(rec.Events))
 	for i, ev := range rec.Events {
@@ -409,7 +410,7 @@ func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p 
 		blobs, sums = blobs[n:], sums[n:]
 		from := at
 		at += len(bytes)
-		wanted := e.LSN >= c.begin && c.wants(rec.Events, i)
+		wanted := e.LSN >= c.begin && c.isWanted(rec.Events, i)
 		if o, ok := ev.(*event.OriginDefined); ok {
 			wanted = c.named[o.ID] || wanted && c.of.Entities == nil
 		}
@@ -425,7 +426,7 @@ func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p 
 			if !wanted && !needed {
 				continue
 			}
-			ok, err := c.there(b)
+			ok, err := c.isKept(b)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -445,7 +446,7 @@ func (c *copying) record(e *log.ExcerptFrame, rec *event.Record, raw []byte) (p 
 }
 
 // hide replaces the keys in the bytes of an event.
-func (c *copying) hide(p []byte, ev event.Event) {
+func (c *logCopy) hide(p []byte, ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.EntityCreated:
 		c.masks.inPlace(p, ev.Properties.AccessRules)

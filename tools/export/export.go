@@ -31,12 +31,12 @@ type Summary struct {
 	Tables     int              `json:"tables"` // see [TablesVersion]
 	Format     Format           `json:"format"`
 	Partitions []Part           `json:"partitions"`
-	Missing    []missing        `json:"missing"` // empty without [Options.Partial]
+	Missing    []missingLog     `json:"missing"` // empty without [Options.Partial]
 	Rows       map[string]int64 `json:"rows"`    // by table
 }
 
-// A missing is a log that could not be read completely.
-type missing struct {
+// A missingLog is a log that could not be read completely.
+type missingLog struct {
 	Partition int    `json:"partition"`
 	From      uint64 `json:"from"` // LSN before which everything was read; 0: nothing was read
 	Error     string `json:"error"`
@@ -67,9 +67,9 @@ func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options)
 	if err != nil {
 		return s, err
 	}
-	s = Summary{Tables: TablesVersion, Format: o.Format, Missing: []missing{}}
+	s = Summary{Tables: TablesVersion, Format: o.Format, Missing: []missingLog{}}
 	for _, id := range slices.Sorted(maps.Keys(sel.Missing())) {
-		if err := s.lacks(tell, o.Partial, id, 0, sel.Missing()[id]); err != nil {
+		if err := s.addMissing(tell, o.Partial, id, 0, sel.Missing()[id]); err != nil {
 			return s, err
 		}
 	}
@@ -86,7 +86,7 @@ func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options)
 			first, end := p.Bounds()
 			if err = x.partition(ctx, p); err != nil {
 				end = max(first, x.at)
-				err = s.lacks(tell, o.Partial, id, end, err)
+				err = s.addMissing(tell, o.Partial, id, end, err)
 			}
 			s.Partitions = append(s.Partitions, Part{int(id), uint64(first), uint64(end)})
 		}
@@ -102,16 +102,16 @@ func Export(ctx context.Context, src ledger.Source, tell ledger.Tell, o Options)
 	return s, writeSummary(o.Dir, s)
 }
 
-// lacks records that a log cannot be read from an LSN on (0: at all) if may is true; otherwise it
-// returns the error.
-func (s *Summary) lacks(tell ledger.Tell, may bool, id log.PartitionID, from event.LSN, err error) error {
+// addMissing records that a log cannot be read from an LSN on (0: at all) if may is true; otherwise
+// it returns the error.
+func (s *Summary) addMissing(tell ledger.Tell, may bool, id log.PartitionID, from event.LSN, err error) error {
 	if c := (*log.CorruptError)(nil); !errors.As(err, &c) {
 		return err
 	}
 	if !may {
 		return fmt.Errorf("%w; use --partial to skip unreadable parts", err)
 	}
-	s.Missing = append(s.Missing, missing{int(id), uint64(from), err.Error()})
+	s.Missing = append(s.Missing, missingLog{int(id), uint64(from), err.Error()})
 	what := "all of it is"
 	if from != 0 {
 		what = fmt.Sprintf("everything from LSN %d on is", from)

@@ -61,7 +61,7 @@ func (x *exporter) fill(at event.Time, ev event.Event) (several []event.Sequence
 	r := &x.row
 	switch ev := ev.(type) {
 	case *event.MessageEnqueued, *event.MessageScheduled, *event.MessagePublished, *event.MessageHandedOver, *event.ScheduledActivated, *event.ScheduledPublished:
-		return nil, x.stored(ev)
+		return nil, x.messagesStored(ev)
 	case *event.MessageLocked:
 		x.open[message{ev.Slice, ev.Sequence}] = lockRow{Partition: x.id, LSN: r.LSN, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Number: r.Number,
 			Token: r.Token, Attempt: r.DeliveryCount + 1, LockedAt: r.At, Until: r.Until, Origin: r.Origin}
@@ -86,15 +86,15 @@ func (x *exporter) fill(at event.Time, ev event.Event) (several []event.Sequence
 			x.held[session{ev.Slice, string(ev.SessionID)}] = s
 		}
 	case *event.SessionReleased:
-		return x.released(at, ev)
+		return x.sessionReleased(at, ev)
 	case *event.SliceDropped:
-		return nil, x.dropped(at, ev.Slice)
+		return nil, x.sliceDropped(at, ev.Slice)
 	}
 	return nil, nil
 }
 
-// dropped ends the locks and sessions of a deleted slice.
-func (x *exporter) dropped(at event.Time, slice event.Slice) error {
+// sliceDropped ends the locks and sessions of a deleted slice.
+func (x *exporter) sliceDropped(at event.Time, slice event.Slice) error {
 	for of := range x.open {
 		if of.slice == slice {
 			if err := x.endLock(of, at, "dropped"); err != nil {
@@ -114,8 +114,8 @@ func (x *exporter) dropped(at event.Time, slice event.Slice) error {
 	return nil
 }
 
-// released ends a session and the locks held with it.
-func (x *exporter) released(at event.Time, ev *event.SessionReleased) (several []event.SequenceNumber, err error) {
+// sessionReleased ends a session and the locks held with it.
+func (x *exporter) sessionReleased(at event.Time, ev *event.SessionReleased) (several []event.SequenceNumber, err error) {
 	for i := range ev.Returned {
 		several = append(several, ev.Returned[i].Sequence)
 		if err := x.endLock(message{ev.Slice, ev.Returned[i].Sequence}, at, x.row.Type); err != nil {
@@ -143,9 +143,9 @@ func (x *exporter) endLock(of message, at event.Time, how string) error {
 	return x.locks.add(l, rowBytes)
 }
 
-// stored makes the rows of the messages that an event stores. For a message sent to a topic it also
-// makes the rows of the copies.
-func (x *exporter) stored(ev event.Event) error {
+// messagesStored makes the rows of the messages that an event stores. For a message sent to a topic
+// it also makes the rows of the copies.
+func (x *exporter) messagesStored(ev event.Event) error {
 	r := &x.row
 	m := messageRow{Partition: x.id, LSN: r.LSN, At: r.At, Type: r.Type, Entity: r.Entity, EntityID: r.EntityID, EntityPartition: r.EntityPartition, Origin: r.Origin,
 		Number: r.Number, MessageID: r.MessageID, SessionID: r.SessionID, Size: r.Size}
@@ -177,7 +177,7 @@ func (x *exporter) stored(ev event.Event) error {
 		m.Number, m.FromNumber, m.EnqueuedAt, copies = int64(ev.NewSequence), int64(ev.Sequence), int64(ev.EnqueuedAt), ev.Copies
 	}
 	r.Messages = int64(len(copies))
-	if err := x.withBody(&m, body); err != nil {
+	if err := x.addBody(&m, body); err != nil {
 		return err
 	}
 	if err := x.messages.add(m, rowBytes+len(m.Body)); err != nil {
@@ -196,8 +196,8 @@ func (x *exporter) stored(ev event.Event) error {
 	return nil
 }
 
-// withBody adds the body to a row if bodies are exported.
-func (x *exporter) withBody(m *messageRow, b event.Blob) (err error) {
+// addBody adds the body to a row if bodies are exported.
+func (x *exporter) addBody(m *messageRow, b event.Blob) (err error) {
 	if !x.Bodies || b.Size == 0 {
 		return nil
 	}

@@ -36,10 +36,11 @@ type Source func(ctx context.Context, partition int, from uint64, head func(Head
 
 // Options are the settings of a mirror. The zero value of each field means its default.
 type Options struct {
-	FileBytes int              // a file ends with the entry that reaches this size; default 16 MiB
-	Keep      time.Duration    // retention: files whose last entry is older are deleted; 0: unlimited
-	Now       func() time.Time // default time.Now
-	Notes     io.Writer        // gets a line for each torn tail and gap; may be nil
+	FileBytes int // a file ends with the entry that reaches this size; default 16 MiB
+	// retention: files whose last entry is older are deleted; 0: unlimited
+	Keep  time.Duration
+	Now   func() time.Time // default time.Now
+	Notes io.Writer        // gets a line for each torn tail and gap; may be nil
 }
 
 const (
@@ -209,7 +210,7 @@ func (m *Mirror) Round(ctx context.Context, src Source) error {
 				}
 			}
 			m.batch.Clear()
-			t := taking{m: m, p: m.logs[id], batch: &m.batch}
+			t := entryAppender{m: m, p: m.logs[id], batch: &m.batch}
 			tail, err := src(ctx, id, t.p.next, t.head, t.entry)
 			if err == nil {
 				err = t.end(tail)
@@ -264,8 +265,8 @@ func (m *Mirror) save() error {
 	return (disk.OS{}).SyncDir(m.dir)
 }
 
-// A taking appends the entries of a partition as they arrive.
-type taking struct {
+// An entryAppender appends the entries of a partition as they arrive.
+type entryAppender struct {
 	m          *Mirror
 	p          *partition
 	partitions int
@@ -277,7 +278,7 @@ type taking struct {
 	here int // number of events of the frame at
 }
 
-func (t *taking) head(h Head) (err error) {
+func (t *entryAppender) head(h Head) (err error) {
 	m, p := t.m, t.p
 	if m.note.Namespace == "" {
 		m.note.Namespace = h.Namespace
@@ -302,7 +303,7 @@ func (t *taking) head(h Head) (err error) {
 // firstLSN is the first LSN of a log from which nothing was removed.
 const firstLSN = 8
 
-func (t *taking) entry(text []byte) error {
+func (t *entryAppender) entry(text []byte) error {
 	e, err := placeIn(text)
 	switch {
 	case err != nil:
@@ -320,7 +321,7 @@ func (t *taking) entry(text []byte) error {
 }
 
 // put adds an entry, which the next flush makes durable.
-func (t *taking) put(text []byte) error {
+func (t *entryAppender) put(text []byte) error {
 	t.index++
 	t.batch.Write(t.index, text)
 	if t.bytes += len(text); t.bytes < batchBytes {
@@ -330,7 +331,7 @@ func (t *taking) put(text []byte) error {
 }
 
 // flush makes all received entries durable.
-func (t *taking) flush() error {
+func (t *entryAppender) flush() error {
 	if t.bytes == 0 {
 		return nil
 	}
@@ -343,7 +344,7 @@ func (t *taking) flush() error {
 }
 
 // end records where to continue.
-func (t *taking) end(tail Tail) error {
+func (t *entryAppender) end(tail Tail) error {
 	if t.partitions == 0 {
 		return errors.New("the source did not identify itself")
 	}

@@ -108,7 +108,7 @@ func repair(dir string, partition int) (cut int64, err error) {
 	if good == len(data) {
 		return 0, nil
 	}
-	if whole(data[good:], partition) { // an incomplete entry has no complete entries after it
+	if hasEntry(data[good:], partition) { // an incomplete entry has no complete entries after it
 		return 0, fmt.Errorf("%s is damaged at byte %d, with entries after it: keep it for evidence, and mirror into another directory", last, good)
 	}
 	f, err := os.OpenFile(last, os.O_WRONLY, 0)
@@ -119,8 +119,8 @@ func repair(dir string, partition int) (cut int64, err error) {
 	return int64(len(data) - good), errors.Join(err, f.Sync(), f.Close())
 }
 
-// whole reports whether data contains an entry after its first byte, where none begins.
-func whole(data []byte, partition int) bool {
+// hasEntry reports whether data contains an entry after its first byte, where none begins.
+func hasEntry(data []byte, partition int) bool {
 	head := fmt.Appendf(nil, `{"Partition":%d,"LSN":`, partition)
 	for at := 1; at < len(data); at++ {
 		next := bytes.Index(data[at:], head)

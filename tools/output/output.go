@@ -47,7 +47,7 @@ func Flag(formats ...Format) cli.Flag {
 	return &cli.StringFlag{
 		Name: "output", Aliases: []string{"o"}, Value: string(Text), Usage: "output format: " + strings.Join(words, ", "),
 		Action: func(_ *cli.Context, name string) error {
-			if !slices.Contains(formats, named(name)) {
+			if !slices.Contains(formats, formatNamed(name)) {
 				// a usage error
 				return cli.Exit(fmt.Sprintf("--output: %q is not one of %s", name, strings.Join(names, ", ")), 2)
 			}
@@ -56,8 +56,8 @@ func Flag(formats ...Format) cli.Flag {
 	}
 }
 
-// named returns the format with a name.
-func named(name string) Format {
+// formatNamed returns the format with a name.
+func formatNamed(name string) Format {
 	if name == "table" {
 		return Text
 	}
@@ -82,7 +82,7 @@ func New(w, notes io.Writer, f Format) *Printer {
 
 // Of returns the printer of a command.
 func Of(c *cli.Context) *Printer {
-	return New(c.App.Writer, c.App.ErrWriter, named(c.String("output")))
+	return New(c.App.Writer, c.App.ErrWriter, formatNamed(c.String("output")))
 }
 
 // Value prints a value that is not a row, such as a message, as JSON.

@@ -24,11 +24,11 @@ type keeper struct {
 // A group is made durable by one sync.
 type group struct {
 	bytes []byte
-	kept  []kept
+	kept  []keptEntry
 }
 
-// A kept is a send or a settlement.
-type kept struct {
+// A keptEntry is a send or a settlement.
+type keptEntry struct {
 	conn    *conn // connection that gets the answer
 	session *session
 	id      uint32 // delivery id
@@ -59,7 +59,7 @@ func (k *keeper) queue(address string) *queue {
 }
 
 // put adds to the group that fills. The caller must call flush afterwards.
-func (k *keeper) put(e kept, bytes []byte) {
+func (k *keeper) put(e keptEntry, bytes []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.filling.bytes = append(k.filling.bytes, bytes...)

@@ -18,8 +18,9 @@ type session struct {
 	nextDelivery uint32 // delivery id
 	remoteWindow uint32 // transfers that the client accepts
 
-	acceptedFirst, acceptedLast uint32 // contiguous deliveries that are not kept and not yet accepted
-	accepting                   bool   // the range is not empty
+	// contiguous deliveries that are not kept and not yet accepted
+	acceptedFirst, acceptedLast uint32
+	accepting                   bool // the range is not empty
 	completed                   []uint32
 	scratch                     amqp.Disposition
 }
@@ -83,7 +84,7 @@ func (s *session) transfer(p *amqp.Transfer, payload []byte) error {
 			payload = l.request
 		}
 		message := append([]byte(nil), payload...)
-		s.conn.keeper.put(kept{conn: s.conn, session: s, id: l.deliveryID, silent: settled, queue: l.queue, message: message}, message)
+		s.conn.keeper.put(keptEntry{conn: s.conn, session: s, id: l.deliveryID, silent: settled, queue: l.queue, message: message}, message)
 		l.request = l.request[:0]
 		return nil
 	}
@@ -122,7 +123,7 @@ func (s *session) disposition(p *amqp.Disposition) {
 	if s.conn.keeper != nil {
 		var bytes [settlementSize]byte
 		for id := p.First; ; id++ {
-			s.conn.keeper.put(kept{conn: s.conn, session: s, id: id, silent: p.Settled}, bytes[:])
+			s.conn.keeper.put(keptEntry{conn: s.conn, session: s, id: id, silent: p.Settled}, bytes[:])
 			if id == p.Last.Or(p.First) {
 				return
 			}

@@ -39,7 +39,7 @@ func (c *Client) lines(ctx context.Context, r request, told func(*wire.Line) err
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return c.unanswered(r.op, err)
+		return c.noAnswer(r.op, err)
 	}
 	defer res.Body.Close()
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -47,13 +47,13 @@ func (c *Client) lines(ctx context.Context, r request, told func(*wire.Line) err
 		src, err := io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
 		switch {
 		case err != nil:
-			return c.unanswered(r.op, err)
+			return c.noAnswer(r.op, err)
 		case res.StatusCode == http.StatusOK:
-			return foreign(senseless(r.op, fmt.Errorf("unexpected content type %q", kind)), src)
+			return explainForeign(invalidAnswer(r.op, fmt.Errorf("unexpected content type %q", kind)), src)
 		}
-		return foreign(refusal(r.op, res.StatusCode, src), src)
+		return explainForeign(refusal(r.op, res.StatusCode, src), src)
 	}
-	return readLines(r.op, watchedFor{ctx, res.Body, watch, askStall}, told)
+	return readLines(r.op, watchedBody{ctx, res.Body, watch, askStall}, told)
 }
 
 // readLines reads the lines of an answer to its end.
@@ -66,7 +66,7 @@ func readLines(op string, body io.Reader, told func(*wire.Line) error) error {
 			continue
 		}
 		if err := wire.ReadLine(in.Bytes(), &l); err != nil {
-			return senseless(op, err)
+			return invalidAnswer(op, err)
 		}
 		switch l.Part {
 		case wire.End:
@@ -87,7 +87,7 @@ func readLines(op string, body io.Reader, told func(*wire.Line) error) error {
 	case errors.Is(err, context.Canceled):
 		return &Error{Op: op, Text: "canceled before the answer was complete", cause: err}
 	case errors.Is(err, bufio.ErrTooLong):
-		return senseless(op, err)
+		return invalidAnswer(op, err)
 	}
 	return &Error{Op: op, Text: fmt.Sprintf("the answer was interrupted: %v", err), cause: err}
 }

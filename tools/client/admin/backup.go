@@ -43,7 +43,7 @@ func (c *Client) Backup(ctx context.Context) (*Backup, error) {
 		return nil, err
 	}
 	body := b.body.(io.ReadCloser)
-	b.body = watchedFor{ctx, body, watch, backupStall}
+	b.body = watchedBody{ctx, body, watch, backupStall}
 	b.end = func() { end(); body.Close() }
 	return b, nil
 }
@@ -55,7 +55,7 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, c.unanswered(r.op, err)
+		return nil, c.noAnswer(r.op, err)
 	}
 	b := &Backup{op: r.op, body: res.Body, ID: res.Header.Get(wire.BackupID)}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -68,17 +68,17 @@ func (c *Client) openBackup(ctx context.Context, r request) (*Backup, error) {
 			return b, nil
 		}
 		res.Body.Close()
-		return nil, senseless(r.op, errors.New("the headers of a backup are missing"))
+		return nil, invalidAnswer(r.op, errors.New("the headers of a backup are missing"))
 	}
 	defer res.Body.Close()
 	src, err := io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
 	switch {
 	case err != nil:
-		return nil, c.unanswered(r.op, err)
+		return nil, c.noAnswer(r.op, err)
 	case res.StatusCode == http.StatusOK:
-		return nil, foreign(senseless(r.op, fmt.Errorf("unexpected content type %q", kind)), src)
+		return nil, explainForeign(invalidAnswer(r.op, fmt.Errorf("unexpected content type %q", kind)), src)
 	}
-	return nil, foreign(refusal(r.op, res.StatusCode, src), src)
+	return nil, explainForeign(refusal(r.op, res.StatusCode, src), src)
 }
 
 // Files calls put for every file and directory of the copy. Names are relative to its directory,
@@ -94,16 +94,16 @@ func (b *Backup) Files(put func(name string, size int64, contents io.Reader) err
 			// the last entry, after everything it vouches for
 			return nil
 		case err == io.EOF:
-			return b.broken(io.ErrUnexpectedEOF)
+			return b.interrupted(io.ErrUnexpectedEOF)
 		case err != nil:
-			return b.broken(err)
+			return b.interrupted(err)
 		}
 		switch last = h.Name; h.Typeflag {
 		case tar.TypeReg:
-			file := &failing{in: in}
+			file := &contentReader{in: in}
 			if err := put(h.Name, h.Size, file); err != nil {
 				if file.err != nil {
-					return b.broken(file.err)
+					return b.interrupted(file.err)
 				}
 				return err
 			}
@@ -112,13 +112,13 @@ func (b *Backup) Files(put func(name string, size int64, contents io.Reader) err
 				return err
 			}
 		default:
-			return senseless(b.op, fmt.Errorf("%q is not a file or a directory", h.Name))
+			return invalidAnswer(b.op, fmt.Errorf("%q is not a file or a directory", h.Name))
 		}
 	}
 }
 
-// broken returns the error of an incomplete copy.
-func (b *Backup) broken(err error) error {
+// interrupted returns the error of an incomplete copy.
+func (b *Backup) interrupted(err error) error {
 	switch {
 	case errors.Is(err, context.Canceled):
 		return &Error{Op: b.op, Text: "canceled before the copy was complete", cause: err}
@@ -131,15 +131,15 @@ func (b *Backup) broken(err error) error {
 // Close releases the resources of the backup, here and in the broker.
 func (b *Backup) Close() { b.end() }
 
-// A watchedFor is the body of an answer. Its context ends if no data arrives for a time.
-type watchedFor struct {
+// A watchedBody is the body of an answer. Its context ends if no data arrives for a time.
+type watchedBody struct {
 	ctx   context.Context
 	body  io.Reader
 	watch *time.Timer
 	stall time.Duration
 }
 
-func (w watchedFor) Read(p []byte) (int, error) {
+func (w watchedBody) Read(p []byte) (int, error) {
 	n, err := w.body.Read(p)
 	w.watch.Reset(w.stall)
 	if err != nil && err != io.EOF && w.ctx.Err() != nil {
@@ -148,13 +148,13 @@ func (w watchedFor) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A failing is the contents of a file; it records whether reading them failed.
-type failing struct {
+// A contentReader is the contents of a file; it records whether reading them failed.
+type contentReader struct {
 	in  io.Reader
 	err error
 }
 
-func (f *failing) Read(p []byte) (int, error) {
+func (f *contentReader) Read(p []byte) (int, error) {
 	n, err := f.in.Read(p)
 	if err != nil && err != io.EOF {
 		f.err = err

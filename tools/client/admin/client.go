@@ -144,13 +144,13 @@ func (c *Client) do(ctx context.Context, r request) (*document.Document, error) 
 	}
 	doc, err := document.Parse(src, document.Options{Limits: document.ResponseLimits})
 	if err != nil {
-		return nil, senseless(r.op, err)
+		return nil, invalidAnswer(r.op, err)
 	}
 	return doc, nil
 }
 
-// senseless returns the error of an answer that cannot be read.
-func senseless(op string, err error) *Error {
+// invalidAnswer returns the error of an answer that cannot be read.
+func invalidAnswer(op string, err error) *Error {
 	return &Error{Op: op, Text: fmt.Sprintf("invalid answer: %v", err), cause: err}
 }
 
@@ -164,7 +164,7 @@ func (c *Client) exchange(ctx context.Context, r request) ([]byte, error) {
 			return nil, err
 		case (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) && repeats < maxRepeats && !r.own:
 			if err := c.pause(ctx, min(wait, maxPause)); err != nil {
-				return nil, c.unanswered(r.op, err)
+				return nil, c.noAnswer(r.op, err)
 			}
 		case status < 200 || status > 299:
 			return nil, refusal(r.op, status, src)
@@ -195,7 +195,7 @@ func (c *Client) once(ctx context.Context, r request) (status int, body []byte, 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return 0, nil, c.unanswered(r.op, err)
+		return 0, nil, c.noAnswer(r.op, err)
 	}
 	defer res.Body.Close()
 	if r.heard != nil {
@@ -203,7 +203,7 @@ func (c *Client) once(ctx context.Context, r request) (status int, body []byte, 
 	}
 	body, err = io.ReadAll(io.LimitReader(res.Body, int64(document.ResponseLimits.Bytes)+1))
 	if err != nil {
-		return 0, nil, c.unanswered(r.op, err)
+		return 0, nil, c.noAnswer(r.op, err)
 	}
 	return res.StatusCode, body, nil
 }
@@ -267,8 +267,8 @@ func checkPath(path string) error {
 	return nil
 }
 
-// unanswered returns the error of a request without an answer. It shortens the HTTP library's text.
-func (c *Client) unanswered(op string, err error) error {
+// noAnswer returns the error of a request without an answer. It shortens the HTTP library's text.
+func (c *Client) noAnswer(op string, err error) error {
 	e := &Error{Op: op, Text: err.Error(), cause: err}
 	if u := (*url.Error)(nil); errors.As(err, &u) {
 		e.Text = u.Err.Error()

@@ -62,7 +62,7 @@ func (c *Client) Get(ctx context.Context, kind event.EntityKind, path string) (*
 		missing.Text += "; it is a " + strings.ToLower(doc.Entry.Entity.Kind.String())
 		return nil, missing
 	}
-	e := received(doc.Entry, path)
+	e := entityFrom(doc.Entry, path)
 	e.Partitions = partitions
 	return e, nil
 }
@@ -84,7 +84,7 @@ func (c *Client) List(ctx context.Context, kind event.EntityKind, topic string) 
 		if kind == event.Subscription {
 			path = SubscriptionPath(topic, e.Title)
 		}
-		found = append(found, received(e, path))
+		found = append(found, entityFrom(e, path))
 		return true
 	})
 	return found, err
@@ -132,12 +132,12 @@ func (c *Client) put(ctx context.Context, verb string, e *Entity, update bool) (
 	if doc == nil || doc.Entry == nil || doc.Entry.Entity == nil || doc.Entry.Entity.Kind != e.Kind {
 		return nil, &Error{Op: op, Text: "the answer describes another entity"}
 	}
-	return received(doc.Entry, e.Path), nil
+	return entityFrom(doc.Entry, e.Path), nil
 }
 
-// received returns the entity in an entry of a feed. The title has the spelling that the namespace
-// shows.
-func received(entry *document.Entry, asked string) *Entity {
+// entityFrom returns the entity in an entry of a feed. The title has the spelling that the
+// namespace shows.
+func entityFrom(entry *document.Entry, asked string) *Entity {
 	e := &Entity{Path: asked, Description: *entry.Entity}
 	if topic, name, ok := SplitSubscription(asked); ok && e.Kind == event.Subscription && strings.EqualFold(name, entry.Title) {
 		e.Path = SubscriptionPath(topic, entry.Title)

@@ -32,12 +32,12 @@ func (c *Client) Health(ctx context.Context, path string) (h Health, err error) 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return h, c.unanswered("health", err)
+		return h, c.noAnswer("health", err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxHealth))
 	if err != nil {
-		return h, c.unanswered("health", err)
+		return h, c.noAnswer("health", err)
 	}
 	h.Well, h.Code, h.Text = res.StatusCode == http.StatusOK, res.StatusCode, strings.TrimSpace(string(text))
 	h.Time, _ = http.ParseTime(res.Header.Get("Date")) // else it is zero

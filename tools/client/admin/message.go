@@ -17,7 +17,7 @@ const eraseTime = 150 * time.Second
 func (c *Client) EraseMessage(ctx context.Context, entity string, sequence int64) (m wire.Erased, err error) {
 	body, err := json.Marshal(wire.Erase{Entity: entity, Sequence: sequence})
 	if err == nil {
-		err = c.own(ctx, request{op: fmt.Sprintf("erase message %d of %s", sequence, entity), method: http.MethodPost, path: "v1/messages/erase", body: body, most: eraseTime}, &m)
+		err = c.ledgerbusRequest(ctx, request{op: fmt.Sprintf("erase message %d of %s", sequence, entity), method: http.MethodPost, path: "v1/messages/erase", body: body, most: eraseTime}, &m)
 	}
 	return m, err
 }

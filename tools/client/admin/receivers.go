@@ -11,6 +11,6 @@ import (
 // Receivers returns the message counts of a queue, subscription or sub-queue, its receivers, and
 // what each receiver waits for. Only Ledgerbus has this request.
 func (c *Client) Receivers(ctx context.Context, entity string) (all wire.Receivers, err error) {
-	err = c.own(ctx, request{op: "list the receivers of " + entity, method: http.MethodGet, path: "v1/receivers", query: url.Values{"entity": {entity}}}, &all)
+	err = c.ledgerbusRequest(ctx, request{op: "list the receivers of " + entity, method: http.MethodGet, path: "v1/receivers", query: url.Values{"entity": {entity}}}, &all)
 	return all, err
 }

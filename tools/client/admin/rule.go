@@ -15,7 +15,7 @@ func (c *Client) Rules(ctx context.Context, subscription string) ([]event.Rule, 
 		if e.Rule == nil {
 			return false
 		}
-		found = append(found, named(e))
+		found = append(found, ruleFrom(e))
 		return true
 	})
 	return found, err
@@ -31,7 +31,7 @@ func (c *Client) Rule(ctx context.Context, subscription, name string) (*event.Ru
 	if doc == nil || doc.Entry == nil || doc.Entry.Rule == nil {
 		return nil, &Error{Op: op, Status: http.StatusNotFound, Text: "no rule has this name"}
 	}
-	rule := named(doc.Entry)
+	rule := ruleFrom(doc.Entry)
 	return &rule, nil
 }
 
@@ -61,12 +61,12 @@ func (c *Client) putRule(ctx context.Context, verb, subscription string, rule ev
 	if doc == nil || doc.Entry == nil || doc.Entry.Rule == nil {
 		return nil, &Error{Op: op, Text: "the answer describes another rule"}
 	}
-	written := named(doc.Entry)
+	written := ruleFrom(doc.Entry)
 	return &written, nil
 }
 
-// named returns the rule of an entry. The title contains at least its name.
-func named(e *document.Entry) event.Rule {
+// ruleFrom returns the rule of an entry. The title contains at least its name.
+func ruleFrom(e *document.Entry) event.Rule {
 	rule := *e.Rule
 	if e.Title != "" {
 		rule.Name = e.Title
