@@ -59,7 +59,7 @@ var mutexes = map[string]string{
 	"protocol/servicebus.outbox.mu":       "replies on their way to a connection",
 	"cmd/broker.certificates.mu":          "the certificate in use",
 	"tools/doctor.examination.measure mu": "times of syncs of several files",
-	"cmd/ledgerbus.receiving.mu":          "the first settlement that failed",
+	"cmd/ledgerbus.receiveRun.mu":         "the first settlement that failed",
 	"tools/client.Client.mu":              "links for tokens and management, made when they are needed",
 	"tools/bench.childOutput.mu":          "what a child wrote",
 	"tools/bench.coalescer.mu":            "bytes on their way to a socket",
