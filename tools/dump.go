@@ -160,7 +160,7 @@ func (d *dumper) run(ctx context.Context) error {
 	if err := checkKept(d.part, uint64(d.opts.From)); err != nil {
 		return err
 	}
-	// origins are: from the start, because origins are defined before From
+	// from the start, because origins are defined before From
 	for rec, err := range replay.Records(ctx, d.part, 0) {
 		if err != nil {
 			return damagedPlace(d.part, err)

@@ -9,8 +9,8 @@ import (
 
 // restrictMode removes other users' write access to the data directory (reliability.md S32): they
 // could add or delete files. A directory made by an operator, or a volume, may have a wide mode and
-// must still work. So narrow only logs a warning, also if another user owns the directory and its
-// mode cannot be changed.
+// must still work. So restrictMode only logs a warning, also if another user owns the directory and
+// its mode cannot be changed.
 func restrictMode(dir string) {
 	wide, err := private.Narrow(dir)
 	mode := fmt.Sprintf("%04o", wide)

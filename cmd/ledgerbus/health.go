@@ -154,8 +154,7 @@ func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, 
 	if err != nil {
 		return "", usageError{err}
 	}
-	// the broker is here: Uses no proxy, because the broker is local, and no certificate check,
-	// because no secret is sent.
+	// no proxy, because the broker is local; no certificate check, because no secret is sent
 	transport := &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}

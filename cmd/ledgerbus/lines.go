@@ -68,7 +68,7 @@ func (l *lineReader) body() ([]byte, error) {
 	if printedMessage(line) {
 		return nil, l.lineError(errors.New("this line is a message as printed by peek and receive: use --message - to send that message, or --body to send the text as it is"))
 	}
-	// it is in: a copy, because it is in flight while the next line is read
+	// a copy, because it is in flight while the next line is read
 	return append([]byte{}, line...), nil
 }
 

@@ -20,7 +20,7 @@ const (
 	longWorkEntities = 50
 )
 
-// An audience tells whether standard output and standard error are terminals.
+// An audience reports whether standard output and standard error are terminals.
 type audience struct{ out, err bool }
 
 func currentAudience() audience {

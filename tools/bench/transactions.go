@@ -224,7 +224,7 @@ func (c *unitConn) run() error {
 			return err
 		}
 		switch p := p.(type) {
-		case *amqp.Flow: // credit: a session starts when its link to the queue, the last one, has credit
+		case *amqp.Flow: // a session starts when its last link, to the queue, has credit
 			if l := c.sessions[h.Channel]; p.Handle.Set && p.Handle.Value == queueHandle && l.began.IsZero() {
 				c.busy++
 				first = false

@@ -60,7 +60,7 @@ func (r *Receiver) Receive(ctx context.Context) (*amqp.Message, error) {
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil, err
 	}
-	// see decode: an error of the library: see decode
+	// an error of the library: see decode
 	if err != nil && strings.Contains(err.Error(), "not implemented") {
 		return nil, &Error{Op: "receive from " + r.entity, Text: "a message contains a value of a type that this program can only peek at", cause: err}
 	}

@@ -6,7 +6,7 @@
 //	err = m.Round(ctx, source)   // mirrors new entries, and can be called again
 //	err = m.Close()
 //
-// Entries are only appended, except that the mirror's retention removes the oldest ones. The entries
-// themselves contain the position to continue from, so a mirror that was killed at any point
-// continues without missing or duplicate entries.
+// Entries are only appended, except that the mirror's retention removes the oldest ones. The
+// entries themselves contain the position to continue from, so a mirror that was killed at any
+// point continues without missing or duplicate entries.
 package mirror

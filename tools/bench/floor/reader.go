@@ -10,7 +10,7 @@ import (
 
 const (
 	bufferSize   = 128 << 10 // fits a frame of the maximum size after a partial one
-	buffers      = 4         // per connection: the reader is at most three buffers ahead of the owner
+	buffers      = 4         // per connection: the reader is at most three ahead of the owner
 	maxFrameSize = 64 << 10
 )
 
