@@ -16,12 +16,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// ofBase reports whether events of a kind stand only in bases, which no dump shows.
+// ofBase reports whether events of a kind are only in bases, which no dump shows.
 func ofBase(k event.Kind) bool {
 	return k >= event.KindSliceRestored && k <= event.KindCatalogueRestored
 }
 
-// cutLog is a directory whose log begins with a base.
+// cutLog returns a directory whose log begins with a base.
 func cutLog(t *testing.T) (dir string, base log.BaseInfo, first event.LSN) {
 	t.Helper()
 	dir = t.TempDir()
@@ -53,7 +53,7 @@ func cutLog(t *testing.T) (dir string, base log.BaseInfo, first event.LSN) {
 	return dir, base, first
 }
 
-// log verify names the base and proves it; log dump shows what is kept, and says where that begins.
+// log verify names and proves the base. log dump shows the kept part and where it begins.
 func TestToolsWithBase(t *testing.T) {
 	t.Parallel()
 	dir, base, first := cutLog(t)

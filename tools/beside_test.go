@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// TestBeside: the output for a directory that a broker writes is, to the byte, the output for one
-// that was stopped where the log was last known to be durable, and the notes say how far that is.
+// TestBeside: the output for a directory in use by a broker equals, byte by byte, the output for a
+// directory that was stopped at its last durable point, and the notes report that point.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// stopper takes a directory, as a broker that starts does, when a note is written about it.
+// stopper locks a directory, like a starting broker, when a note about it is written.
 type stopper struct {
 	t   *testing.T
 	dir string
@@ -94,7 +94,7 @@ func (s stopper) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// Damage that is durable is damage, and is named by place, beside a broker as elsewhere.
+// Durable damage is reported as damage, with its place, also while a broker uses the directory.
 func TestBesideDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

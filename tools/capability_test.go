@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// I27: events of a capability are damage in a directory that does not list it, since a program that
-// does not know the capability would take the directory. Of each capability the first event is
+// I27: events of a capability that the directory does not list are damage, because a program that
+// does not know the capability would accept the directory. The first event of each capability is
 // reported, and the rest of the log is replayed.
 func TestUnlistedCapability(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ func (l lean) Segments() []log.SegmentInfo {
 	return list
 }
 
-// What is erased is shown as that, and is no damage.
+// Erased bodies are shown as erased and are not damage.
 func TestErased(t *testing.T) {
 	t.Parallel()
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})

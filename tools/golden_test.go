@@ -23,7 +23,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// history is one of every event, in an order that could have been.
+// history returns one event of every kind, in a possible order.
 func history() [][]event.Event {
 	env := event.Envelope{Slice: event.Slice{Entity: 4, Partition: 1}, Origin: 7}
 	base, _ := env.Slice.Numbers()
@@ -82,7 +82,7 @@ func history() [][]event.Event {
 	}
 }
 
-// topicHistory goes on with a topic and a subscription.
+// topicHistory continues with a topic and a subscription.
 func topicHistory() [][]event.Event {
 	at := func(s int) event.Time { return event.Time(1_900_000_000_000 + 1000*s) }
 	topic, sub := event.Envelope{Slice: event.Slice{Entity: 5}, Origin: 7}, event.Envelope{Slice: event.Slice{Entity: 6}, Origin: 7}
@@ -143,7 +143,7 @@ func topicHistory() [][]event.Event {
 	}
 }
 
-// facts goes on with events that change nothing, and with what is kept of a message besides its
+// facts continues with events that change nothing, and with data about a message other than its
 // body.
 func facts() [][]event.Event {
 	at := func(s int) event.Time { return event.Time(1_900_000_000_000 + 1000*s) }
@@ -164,7 +164,7 @@ func facts() [][]event.Event {
 	}
 }
 
-// moves goes on with messages that move, and with a transaction.
+// moves continues with messages that move, and with a transaction.
 func moves() [][]event.Event {
 	at := func(s int) event.Time { return event.Time(1_900_000_000_000 + 1000*s) }
 	queue := event.Envelope{Slice: event.Slice{Entity: 9}, Origin: 8}
@@ -211,8 +211,8 @@ func moves() [][]event.Event {
 	}
 }
 
-// everyFieldShown demands that each field of each kind of event is somewhere in a dump: one that is
-// zero in every event of a kind is not printed, and how it is printed would be seen by nobody.
+// everyFieldShown checks that a dump contains each field of each kind of event. A field that is
+// zero in every event of a kind is not printed, so its form would be untested.
 func everyFieldShown(t *testing.T, dump []byte) {
 	t.Helper()
 	shown := make(map[string][]any)
@@ -234,7 +234,7 @@ func everyFieldShown(t *testing.T, dump []byte) {
 	}
 }
 
-// unseen are the fields of a struct that none of these objects has.
+// unseen returns the fields of a struct that none of these objects has.
 func unseen(path string, of []any, t reflect.Type) (list []string) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		if t.Kind() == reflect.Slice {
@@ -298,7 +298,7 @@ func TestDumpGolden(t *testing.T) {
 	}
 	w.Append(b)
 	d.Close()
-	// what is in no history: each event with all its fields
+	// events outside any history, each with all its fields
 	filledDir := write(t, [][]event.Event{filled("text ")}, false)
 	for _, c := range []struct {
 		name, dir string

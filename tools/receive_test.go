@@ -28,8 +28,8 @@ func given(t *testing.T, put func(log.Copied) error) error {
 	return d.Store.(log.Copier).Copy(context.Background(), []event.LSN{end}, put)
 }
 
-// TestReceive: what is received has its name when it is whole, durable and verified, and belongs to
-// its owner alone.
+// TestReceive: a received directory gets its name when it is complete, durable and verified, and
+// only its owner can access it.
 func TestReceive(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "copy")
@@ -79,8 +79,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// What is damaged on its way, or is not all there, does not get the name; names that could lead out
-// of the directory are refused, and what was received is removed.
+// A damaged or incomplete copy does not get the name. Names that could lead out of the directory
+// are refused, and received data is removed.
 func TestReceiveRefused(t *testing.T) {
 	t.Parallel()
 	flip := func(c log.Copied) (log.Copied, error) {
@@ -134,8 +134,8 @@ func TestReceiveRefused(t *testing.T) {
 	}
 }
 
-// refused receives a copy with each file given to change on its way, and demands that this fails
-// and leaves nothing behind.
+// refused receives a copy and passes each file to change. It checks that this fails and leaves
+// nothing.
 func refused(t *testing.T, change func(log.Copied) (log.Copied, error), says string) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	in, err := tools.Receive(dir)

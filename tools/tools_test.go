@@ -23,7 +23,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// directory is a stopped data directory with two partitions and hostile text in it.
+// directory returns a stopped data directory with two partitions that contain hostile text.
 func directory(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -128,8 +128,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// F6 and 3.4 step 7: a checkpoint whose checksums hold but whose state is not that of the log would
-// mislead the next start.
+// F6 and 3.4 step 7: a checkpoint with correct checksums and a wrong state would mislead the next
+// start.
 func TestVerifyComparesStates(t *testing.T) {
 	t.Parallel()
 	for _, honest := range []bool{true, false} {
@@ -152,8 +152,8 @@ func TestVerifyComparesStates(t *testing.T) {
 	}
 }
 
-// A checkpoint that a clean stop made stands in front of the frame with which the next run begins,
-// which has no events. Its state is compared as any other is.
+// A checkpoint of a clean stop is before the first frame of the next run, which has no events. Its
+// state is compared like any other.
 func TestVerifyComparesStatesBetweenRuns(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -180,9 +180,9 @@ type strange struct{ *event.MessageExpired }
 
 func (strange) Kind() event.Kind { return 200 }
 
-// Records that no start takes, in frames without a fault: both tools name partition, frame and
-// record, as the start does. A record that does not fit the state is damage, but dump, which has no
-// state, prints it; a record of a newer program is an error of both.
+// Intact frames contain records that no start accepts. Both tools name partition, frame and record,
+// as the start does. A record that does not fit the state is damage, but dump, which has no state,
+// prints it. A record of a newer program is an error of both.
 func TestRecordsThatNoStartTakes(t *testing.T) {
 	t.Parallel()
 	env := event.Envelope{Slice: event.Slice{Entity: 4}}
@@ -224,8 +224,7 @@ func TestRecordsThatNoStartTakes(t *testing.T) {
 	}
 }
 
-// A checkpoint in another encoding is of no use to this program, and no damage: replay begins
-// earlier.
+// A checkpoint in another encoding is unusable but not damage: the replay starts earlier.
 func TestVerifyOtherEncoding(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -252,7 +251,7 @@ func TestVerifyOtherEncoding(t *testing.T) {
 	}
 }
 
-// TestCopy: a copy of a directory that is in use is not in use.
+// TestCopy: a copy of a directory in use is not in use.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	dir := directory(t)
@@ -274,8 +273,8 @@ func TestCopy(t *testing.T) {
 	}
 }
 
-// FuzzVerify reads a segment made of anything: no panic, nothing written, output without control
-// characters.
+// FuzzVerify reads a segment with arbitrary contents: no panic, nothing written, no control
+// characters in the output.
 func FuzzVerify(f *testing.F) {
 	f.Add([]byte("LBFR"), uint16(0))
 	f.Fuzz(func(t *testing.T, data []byte, at uint16) {
@@ -301,8 +300,8 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// With bodies, property changes are printed by what they are; those of format 1, and damaged ones,
-// as the text that they hold.
+// With bodies, property changes are printed in their form; changes of format 1 and damaged ones are
+// printed as text.
 func TestDumpChanges(t *testing.T) {
 	t.Parallel()
 	set := event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "blau\x1b"}}, {Name: "n", Value: event.Value{Type: event.Encoded, Text: "\x54\xff"}}}

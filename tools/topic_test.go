@@ -25,11 +25,11 @@ import (
 // marker is in every key of every access rule.
 const marker event.Secret = "MARKER-bm90IGEga2V5"
 
-// evil is text that must not reach a terminal as it is.
+// evil is text that must not reach a terminal unchanged.
 const evil = "\x1b[2J\u202e\xff\n\x7f\u0085\U000e0041"
 
-// write makes a data directory with one partition, each record in a frame of its own, and a
-// checkpoint behind the last one with the state there.
+// write creates a data directory with one partition, a frame for each record, and a checkpoint
+// after the last one with the state there.
 func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,8 +53,8 @@ func write(t *testing.T, records [][]event.Event, checkpoint bool) string {
 	return dir
 }
 
-// fill sets every field of an event. Texts begin with text, and no two values that could be equal
-// are.
+// fill sets every field of an event. Texts begin with text, and all values that could be equal
+// differ.
 func fill(v reflect.Value, text string, n *int) {
 	*n++
 	switch x := v.Addr().Interface().(type) {
@@ -123,7 +123,7 @@ func fill(v reflect.Value, text string, n *int) {
 	}
 }
 
-// filled is an event of every kind with something in each of its fields.
+// filled returns an event of every kind with all its fields set.
 func filled(text string) (events []event.Event) {
 	var pool event.Pool
 	n := 0
@@ -139,7 +139,8 @@ func filled(text string) (events []event.Event) {
 	return events
 }
 
-// names are the fields that must be printed of a struct; before an update booleans were the same.
+// names returns the fields of a struct that must be printed; before an update booleans were the
+// same.
 func names(path string, t reflect.Type) (list []string) {
 	for i := range t.NumField() {
 		switch f := t.Field(i); {
@@ -155,7 +156,7 @@ func names(path string, t reflect.Type) (list []string) {
 	return list
 }
 
-// missing compares what was printed of a struct with the fields it has.
+// missing compares the printed fields of a struct with its fields.
 func missing(path string, got any, t reflect.Type) (list []string) {
 	switch {
 	case t == reflect.TypeFor[event.Slice](): // a text
@@ -200,8 +201,8 @@ func missing(path string, got any, t reflect.Type) (list []string) {
 	return list
 }
 
-// SM-372, S31, S33: of every event, with the worst values in all fields, every field is printed,
-// but no control character and no key.
+// SM-372, S31, S33: every field of every event is printed, with the worst values, but no control
+// character and no key.
 func TestDumpEverything(t *testing.T) {
 	t.Parallel()
 	events := filled(evil)
@@ -245,8 +246,7 @@ func clean(t *testing.T, out string) {
 	}
 }
 
-// S31: keys are in the log and nowhere else, not even in what verify says of a log that makes no
-// sense.
+// S31: keys are only in the log, and not in the output of verify for an invalid log.
 func TestVerifyShowsNoKeys(t *testing.T) {
 	t.Parallel()
 	p := event.Properties{AccessRules: []event.AccessRule{{Name: evil, Primary: marker, Secondary: marker}}}
@@ -283,8 +283,8 @@ func TestVerifyShowsNoKeys(t *testing.T) {
 	}
 }
 
-// The copies of a scheduled message have the body it was sent with, in an older frame: the state of
-// a checkpoint says so, can be read, and a fault in that frame is found.
+// The copies of a scheduled message share its original body in an older frame. The state of a
+// checkpoint refers to it, the body can be read, and damage of that frame is found.
 func TestVerifySharedBodies(t *testing.T) {
 	t.Parallel()
 	topic, body := event.Envelope{Slice: event.Slice{Entity: 2}}, []byte("the only copy of the body")

@@ -20,7 +20,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// long makes a log of two partitions with n messages in each, all alike and settled, in files of
+// long creates a log of two partitions with n messages in each, all alike and settled, in files of
 // about eight frames.
 func long(t testing.TB, n, size int) string {
 	t.Helper()
@@ -43,7 +43,7 @@ func long(t testing.TB, n, size int) string {
 	return dir
 }
 
-// frames lists where frames with records stand in the log of a partition.
+// frames returns the places of the frames with records in the log of a partition.
 func frames(t testing.TB, dir string, id log.PartitionID) (list []log.CorruptError) {
 	t.Helper()
 	s, err := log.Open(t.Context(), dir, log.Options{ReadOnly: true})
@@ -151,8 +151,8 @@ func TestVerifyNamesEveryPlace(t *testing.T) {
 	}
 }
 
-// Lines of a directory without damage, and of one whose clean marker is damaged, which concerns all
-// partitions.
+// Tests the lines for a directory without damage, and for one with a damaged clean marker, which
+// concerns all partitions.
 func TestVerifyLines(t *testing.T) {
 	t.Parallel()
 	dir := long(t, 3, 100)
@@ -185,7 +185,7 @@ func TestVerifyLines(t *testing.T) {
 	}
 }
 
-// A damaged partition's checkpoints and notes that are no good are listed too.
+// Unusable checkpoints and notes of a damaged partition are listed too.
 func TestVerifyUnusedOfDamaged(t *testing.T) {
 	t.Parallel()
 	records := [][]event.Event{}
@@ -217,8 +217,8 @@ func TestVerifyUnusedOfDamaged(t *testing.T) {
 	}
 }
 
-// What kill -9 leaves, room and all, is no damage and has no tail: here a copy made while nothing
-// was being written.
+// The result of kill -9, including reserved space, is not damage and has no tail. Here it is a copy
+// made while nothing was being written.
 func TestVerifyAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -258,7 +258,7 @@ func TestVerifyAfterKill(t *testing.T) {
 	}
 }
 
-// allocated is how much memory f asks for, in all, bytes.
+// allocated returns the number of bytes that f allocates in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -267,8 +267,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// S33: dump and verify hold a window of the log, however long it is; verify of a damaged one too.
-// Not parallel: it counts what the process allocates.
+// S33: dump and verify hold a window of the log, regardless of its length, also for a damaged log.
+// Not parallel: it counts the process's allocations.
 func TestBoundedMemory(t *testing.T) {
 	dir := long(t, 200, 160<<10) // 64 MB
 	const bound = 24 << 20
@@ -302,8 +302,8 @@ func TestBoundedMemory(t *testing.T) {
 	})
 }
 
-// Behind a ClockSet time begins again earlier: that is a good log, its newest record is the last
-// one, and a state from behind it is that of its replay.
+// After a ClockSet time starts again at an earlier value. Such a log is valid, its newest record is
+// the last one, and a state after the ClockSet matches its replay.
 func TestVerifyClockSetBack(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

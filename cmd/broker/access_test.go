@@ -24,7 +24,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// MA-061: keys of an entity are good there and below it, and changing them ends what lived on them.
+// MA-061: keys of an entity are valid for the entity and its children. A change of keys ends the
+// links that used them.
 func TestKeysOfAnEntity(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"queue": {"orders", "other", "orders/eu"}}))
@@ -57,7 +58,7 @@ func TestKeysOfAnEntity(t *testing.T) {
 		}
 	}
 	put(event.Queue, "orders", "second")
-	for err = nil; err == nil; { // the link ends when the connection has heard of it
+	for err = nil; err == nil; { // until the connection has ended the link
 		err = sender.Send(t.Context(), client.NewMessage([]byte("x")))
 	}
 	if client.Condition(err) != "amqp:link:detach-forced" {
@@ -78,7 +79,7 @@ func (i identity) GetToken(context.Context, policy.TokenRequestOptions) (azcore.
 	return azcore.AccessToken{Token: i(), ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
-// sendAs sends with the Go SDK, unmodified, as somebody with an identity token.
+// sendAs sends with the unmodified Go SDK and an identity token.
 func sendAs(t *testing.T, srv *Server, who identity) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -95,7 +96,7 @@ func sendAs(t *testing.T, srv *Server, who identity) error {
 	return sender.SendMessage(ctx, &azservicebus.Message{Body: []byte("x")}, nil)
 }
 
-// WP-060, management-api.md 5.5: identity tokens of an issuer that was configured, over $cbs.
+// WP-060, management-api.md 5.5: tests identity tokens of a configured issuer over $cbs.
 func TestIdentityTokens(t *testing.T) {
 	t.Parallel()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

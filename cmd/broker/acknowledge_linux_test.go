@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
-// halting writes everything in two pieces.
+// halting is a connection that writes everything in two pieces.
 type halting struct{ net.Conn }
 
 func (c halting) Write(p []byte) (int, error) {
@@ -27,9 +27,9 @@ func (c halting) Write(p []byte) (int, error) {
 	return n + m, err
 }
 
-// A peer whose kernel holds back what it writes until the last piece is acknowledged (Nagle's
-// algorithm, which some SDKs leave on) gets its answers sooner than the kernel acknowledges by
-// itself, which is after 40 ms; over TLS and WebSocket too.
+// A peer may delay its writes until the last piece is acknowledged (Nagle's algorithm, which some
+// SDKs leave on). It gets its answers sooner than the kernel acknowledges by itself, which is after
+// 40 ms, also over TLS and WebSocket.
 func TestPeerThatGathersItsWrites(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), nil))
@@ -63,7 +63,7 @@ func TestPeerThatGathersItsWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			const calls = 40 // of the first the kernel acknowledges some at once
+			const calls = 40 // the kernel acknowledges some of the first at once
 			if quick := quickCalls(t, halting{nc}, calls); quick < calls/2 {
 				t.Errorf("%d of %d calls were answered before the acknowledgement of a kernel that waits", quick, calls)
 			}
@@ -71,7 +71,7 @@ func TestPeerThatGathersItsWrites(t *testing.T) {
 	}
 }
 
-// quickCalls is how many of n calls to $management, one after another, were answered within 30 ms.
+// quickCalls returns how many of n consecutive calls to $management were answered within 30 ms.
 func quickCalls(t *testing.T, nc net.Conn, calls int) (quick int) {
 	t.Helper()
 	c, err := amqp.NewConn(t.Context(), nc, &amqp.ConnOptions{SASLType: amqp.SASLTypeAnonymous()})
@@ -93,7 +93,8 @@ func quickCalls(t *testing.T, nc net.Conn, calls int) (quick int) {
 	return quick
 }
 
-// requester opens the links to a node and returns what sends a request and waits for its answer.
+// requester opens the links to a node and returns a function that sends a request and waits for its
+// answer.
 func requester(t *testing.T, c *amqp.Conn, node string) func(properties map[string]any, body any) {
 	t.Helper()
 	must := func(err error) {

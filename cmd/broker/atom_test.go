@@ -29,7 +29,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// sdkAdmin is the administration client of the Go SDK, which always speaks TLS.
+// sdkAdmin returns the administration client of the Go SDK, which always uses TLS.
 func sdkAdmin(t *testing.T, b *harness.Broker) *sdk.Client {
 	t.Helper()
 	c, err := sdk.NewClientFromConnectionString(b.ConnectionString(), &sdk.ClientOptions{ClientOptions: azcore.ClientOptions{Transport: web(t, b)}})
@@ -39,7 +39,7 @@ func sdkAdmin(t *testing.T, b *harness.Broker) *sdk.Client {
 	return c
 }
 
-// web is an HTTP client that trusts a broker's certificate and follows no redirects.
+// web returns an HTTP client that trusts a broker's certificate and follows no redirects.
 func web(t *testing.T, b *harness.Broker) *http.Client {
 	t.Helper()
 	pem, err := os.ReadFile(b.Server().Trust())
@@ -53,8 +53,8 @@ func web(t *testing.T, b *harness.Broker) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// P24: beside a partition that is refused, the runtime properties of everything are listed and got,
-// by our client and by an SDK; the counts of what has messages there are -1 (docs/decisions/0018).
+// P24: with a refused partition, our client and an SDK can list and get all runtime properties.
+// Counts of entities with messages there are -1 (docs/decisions/0018).
 func TestRuntimeBesideARefusedPartition(t *testing.T) {
 	t.Parallel()
 	data := ""
@@ -69,8 +69,8 @@ func TestRuntimeBesideARefusedPartition(t *testing.T) {
 	checkTopics(t, c, lost)
 }
 
-// fill makes queues, and topics with a subscription, with a message each. It says which of them are
-// on partition 1.
+// fill creates queues, and topics with a subscription, with a message each. It returns which of
+// them are on partition 1.
 func fill(t *testing.T, b *harness.Broker) (lost map[string]bool) {
 	t.Helper()
 	check := func(err error) {
@@ -105,7 +105,7 @@ func fill(t *testing.T, b *harness.Broker) (lost map[string]bool) {
 	return lost
 }
 
-// shown is how a count is shown: -1 for an entity on the partition that is lost.
+// shown returns a count as shown: -1 for an entity on the lost partition.
 func shown(lost bool, count int64) int64 {
 	if lost {
 		return -1
@@ -113,7 +113,7 @@ func shown(lost bool, count int64) int64 {
 	return count
 }
 
-// checkQueues lists the queues with the SDK and gets each of them.
+// checkQueues lists and gets the queues with the SDK.
 func checkQueues(t *testing.T, c *sdk.Client, lost map[string]bool) {
 	t.Helper()
 	page, err := c.NewListQueuesRuntimePropertiesPager(nil).NextPage(t.Context())
@@ -194,7 +194,7 @@ func damage(t *testing.T, data string, partition int) {
 	}
 }
 
-// ask sends a request to a broker as text, so that it can be one that no client would send.
+// ask sends a request as text, so that it can be one that no client would send.
 func ask(t *testing.T, b *harness.Broker, scheme, method, path, body string, headers ...string) (int, string) {
 	t.Helper()
 	_, port, _ := net.SplitHostPort(b.Server().Addrs()[0].String())
@@ -219,9 +219,9 @@ func ask(t *testing.T, b *harness.Broker, scheme, method, path, body string, hea
 	return response.StatusCode, string(text)
 }
 
-// S21, S23, over the whole way from the socket: links are of the scheme that was used, the root
-// needs no version, an unclean path is refused after the token and never redirected, and so are
-// requests of foreign pages and bodies that are no XML.
+// S21, S23, end to end from the socket: links have the scheme of the request, the root needs no
+// version, an unclean path is refused after the token and never redirected. Requests of foreign
+// pages and bodies that are not XML are refused too.
 func TestManagementFromTheSocket(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t)
@@ -256,8 +256,8 @@ func TestManagementFromTheSocket(t *testing.T) {
 	}
 }
 
-// MA-061, MA-084, MA-141 over a crash and a start from a checkpoint: times in rules keep their
-// zone, and access rules have the times at which they were made, whatever a client gives.
+// MA-061, MA-084, MA-141 across a crash and a start from a checkpoint: times in rules keep their
+// zone, and access rules have their creation times, whatever a client sends.
 func TestWhatWasGivenStays(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t)
@@ -317,8 +317,7 @@ func changesOf(t *testing.T, dir string) map[string]int {
 	return n
 }
 
-// MA-123: an entity file that was loaded before changes nothing: a start of any kind writes no
-// event for it.
+// MA-123: an unchanged entity file changes nothing: no start writes an event for it.
 func TestTheSameFileAgain(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "entities.json")

@@ -21,7 +21,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// directoryOf makes a data directory whose newest event has the given time.
+// directoryOf creates a data directory whose newest event has the given time.
 func directoryOf(t *testing.T, newest time.Time) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -34,8 +34,8 @@ func directoryOf(t *testing.T, newest time.Time) string {
 	return dir
 }
 
-// reliability.md 1.4: which clocks a start refuses, what it says, and where broker time goes on
-// when it is told what to believe.
+// reliability.md 1.4: tests which clocks a start refuses, its error text, and where broker time
+// continues with --accept-clock.
 func TestClockOfAStart(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -68,7 +68,7 @@ func TestClockOfAStart(t *testing.T) {
 			dir := directoryOf(t, now.Add(c.newest))
 			before := tree(t, dir)
 			given := load(t, dir, c.more)
-			given.TLS.From = "off" // a certificate is made before the log is looked at
+			given.TLS.From = "off" // a certificate is created before the log is read
 			srv, err := Start(t.Context(), given)
 			if c.refused != "" {
 				problems := settings.Problems(nil)
@@ -106,8 +106,8 @@ func TestClockOfAStart(t *testing.T) {
 	}
 }
 
-// With the decision about which clock to believe a reason can be given: it stands in the log of
-// every partition beside what the decision changes, and nowhere when no decision was needed.
+// A reason can be given with the decision about a clock. The log of every partition contains it
+// with the change, and no log contains it if no decision was needed.
 func TestReasonOfAClock(t *testing.T) {
 	t.Parallel()
 	for ahead, want := range map[time.Duration]int{2 * time.Hour: 4, -time.Second: 0} {
@@ -131,7 +131,7 @@ func TestReasonOfAClock(t *testing.T) {
 	}
 }
 
-// healthOf is the notices of /health.
+// healthOf returns the notices of /health.
 func healthOf(t *testing.T, srv *Server) []string {
 	t.Helper()
 	answer, err := http.Get("http://" + srv.Addrs()[0].String() + "/health")
@@ -149,7 +149,7 @@ func healthOf(t *testing.T, srv *Server) []string {
 	return said.Notices
 }
 
-// A directory without events has nothing to go on from.
+// A directory without events contains no time to continue from.
 func TestClockBeforeTheBuild(t *testing.T) {
 	t.Parallel()
 	rules := host.ClockRules{Earliest: earliest, Accept: host.AcceptWall}
@@ -178,7 +178,7 @@ type probed struct{}
 func (probed) Live() error  { return errNotLive }
 func (probed) Ready() error { return errNotReady }
 
-// While the gate is closed nobody is served, and /health says so.
+// While the gate is closed no client is served, and /health reports it.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// reliability.md F18: connections never take what the log and its reserve need, whatever the limit
-// of open files.
+// reliability.md F18: connections never take descriptors that the log and its reserve need,
+// whatever the limit of open files.
 func TestShareDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/harness"
 )
 
-// recordedRequest is one of a recording, with what is wanted of its answer.
+// recordedRequest is a request of a recording with the expected answer.
 type recordedRequest struct {
 	line, method, path, body string
 	headers                  []string
@@ -18,10 +18,10 @@ type recordedRequest struct {
 	fragments                []string
 }
 
-// layout is what a recording adds to a body for those who read it.
+// layout matches the formatting that a recording adds to a body for readers.
 var layout = regexp.MustCompile(`\n +`)
 
-// recorded reads a recording of requests, whose first lines say what its lines mean.
+// recorded reads a recording of requests, whose first lines explain its format.
 func recorded(t *testing.T, file string) (list []recordedRequest) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -58,7 +58,7 @@ func recorded(t *testing.T, file string) (list []recordedRequest) {
 	return list
 }
 
-// MA-166: what .NET's administration client sends is answered as it was recorded.
+// MA-166: requests of .NET's administration client are answered as recorded.
 func TestDotnetAdministration(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t)

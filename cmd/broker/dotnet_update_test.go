@@ -44,15 +44,15 @@ const dotnetRecorded = `<LockDuration>PT1M</LockDuration><MaxSizeInMegabytes>102
 	`<IsAnonymousAccessible>false</IsAnonymousAccessible><AuthorizationRules/><Status>Active</Status><SupportOrdering>true</SupportOrdering><EnablePartitioning>false</EnablePartitioning>` +
 	`<EnableExpress>false</EnableExpress><MaxMessageSizeInKilobytes>256</MaxMessageSizeInKilobytes>`
 
-// attached is a link to an entity that an update must leave attached.
+// attached is a link to an entity that an update must not detach.
 type attached struct {
 	path     string
 	sender   *client.Sender
 	receiver *client.Receiver
 }
 
-// MA-142: .NET's update of an entity as it was read tells no link of a change, whatever kind the
-// entity is of: each goes on.
+// MA-142: if .NET updates an entity without changes, no link is notified and every link continues,
+// for every kind of entity.
 func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 	t.Parallel()
 	queue, topic, sub := engine.DefaultProperties(event.Queue), engine.DefaultProperties(event.Topic), engine.DefaultProperties(event.Subscription)
@@ -118,8 +118,8 @@ func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 	}
 }
 
-// attach attaches a sender and a receiver, of what can have them; where there are sessions, the
-// receiver holds one.
+// attach attaches a sender and a receiver if the entity can have them. With sessions, the receiver
+// holds one.
 func attach(t *testing.T, bus *client.Client, e *engine.PutEntity) attached {
 	t.Helper()
 	l, err := attached{path: e.Path}, error(nil)
@@ -142,7 +142,7 @@ func attach(t *testing.T, bus *client.Client, e *engine.PutEntity) attached {
 	return l
 }
 
-// goesOn has links do what they are for.
+// goesOn sends or receives over a link.
 func goesOn(t *testing.T, l attached) {
 	t.Helper()
 	if l.sender != nil {

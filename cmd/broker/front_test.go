@@ -23,7 +23,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// trusting is a client's TLS that trusts the broker's development authority and nobody else.
+// trusting returns a client's TLS configuration that trusts only the broker's development
+// authority.
 func trusting(t *testing.T, srv *Server) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(srv.Trust())
@@ -38,12 +39,12 @@ func trusting(t *testing.T, srv *Server) *tls.Config {
 	return &tls.Config{RootCAs: roots, ServerName: "localhost"}
 }
 
-// overTLS is the connection string of the broker's first endpoint for clients that speak TLS there.
+// overTLS returns the connection string of the broker's first endpoint for clients with TLS.
 func overTLS(srv *Server) string {
 	return strings.Replace(srv.ConnectionString(), "UseDevelopmentEmulator=true;", "", 1)
 }
 
-// roundTrip sends and receives with the Go SDK, unmodified.
+// roundTrip sends and receives with the unmodified Go SDK.
 func roundTrip(t *testing.T, connection string, o *azservicebus.ClientOptions) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -115,7 +116,7 @@ func TestSDKOverWebSocket(t *testing.T) {
 	}
 }
 
-// The limits of AMQP connections hold for those in a WebSocket too.
+// The limits of AMQP connections also apply to connections in a WebSocket.
 func TestWebSocketsCountAsConnections(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"limits.connections": {"2"}}))
@@ -133,7 +134,7 @@ func TestWebSocketsCountAsConnections(t *testing.T) {
 		}
 	}
 	third, err := amqp.NewConn(t.Context(), dial(), nil)
-	if err == nil { // opened, only to be told that it is one too many
+	if err == nil { // opened, but refused because of the limit
 		<-third.Done()
 		err = third.Err()
 	}
@@ -142,8 +143,8 @@ func TestWebSocketsCountAsConnections(t *testing.T) {
 	}
 }
 
-// Plain peers are refused by a listener for TLS, and SASL PLAIN, which carries a key, is welcome
-// there alone.
+// A listener for TLS refuses plain peers, and accepts SASL PLAIN, which contains a key. Other
+// listeners do not accept SASL PLAIN.
 func TestListenerForTLS(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/tls", "127.0.0.1:0/plain"}}))
@@ -175,13 +176,13 @@ func TestListenerForTLS(t *testing.T) {
 	}
 }
 
-// A client may begin without TLS and ask for it (AMQP 5.2.1), also where plain peers are refused.
+// A client may start without TLS and request it (AMQP 5.2.1), even if plain peers are refused.
 func TestUpgradeToTLS(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/any", "127.0.0.1:0/tls"}})
-	s.Mode = settings.Production // in which a key is not taken without TLS
+	s.Mode = settings.Production // refuses a key without TLS
 	srv := start(t, s)
-	// carries a key: for TLS alone
+	// contains a key and therefore needs TLS
 	plain := &amqp.ConnOptions{SASLType: amqp.SASLTypePlain("RootManageSharedAccessKey", "SAS_KEY_VALUE")}
 	for _, e := range srv.Endpoints() {
 		nc, err := net.Dial("tcp", e.Addr.String())
@@ -251,7 +252,7 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
-// plainLogin logs in with SASL PLAIN, sends a message and takes it, all without a token.
+// plainLogin logs in with SASL PLAIN, sends a message and receives it, without a token.
 func plainLogin(ctx context.Context, nc net.Conn, user, key string) error {
 	conn, err := amqp.NewConn(ctx, nc, &amqp.ConnOptions{SASLType: amqp.SASLTypePlain(user, key)})
 	if err != nil {
@@ -286,9 +287,9 @@ func plainLogin(ctx context.Context, nc net.Conn, user, key string) error {
 	return receiver.Close(ctx)
 }
 
-// Reliability.md 7.2: PLAIN over TLS, in a WebSocket too; without TLS on loopback in development
-// mode, and with --insecure-no-tls; a key that is wrong is refused everywhere, and elsewhere the
-// client finds no PLAIN.
+// Reliability.md 7.2: PLAIN works over TLS, also in a WebSocket. Without TLS it works on loopback
+// in development mode, and with --insecure-no-tls. A wrong key is always refused; otherwise PLAIN
+// is not offered.
 func TestPlainLogin(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -339,7 +340,7 @@ func TestPlainLogin(t *testing.T) {
 }
 
 // Management-api.md 5.2, reliability.md S10: links of a connection that logged in with a key end
-// when the key is gone, as those with a token do.
+// when the key is removed, like links with a token.
 func TestPlainKeysReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

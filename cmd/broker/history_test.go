@@ -32,8 +32,8 @@ func receiveOne(t *testing.T, r *client.Receiver) *amqp.Message {
 	return m
 }
 
-// liveThreeMessages sends three messages to the queue orders: one that is abandoned and
-// dead-lettered, one that expires, and one that is completed.
+// liveThreeMessages sends three messages to the queue orders: one is abandoned and dead-lettered,
+// one expires, and one is completed.
 func liveThreeMessages(t *testing.T, c *client.Client) {
 	t.Helper()
 	ctx := t.Context()
@@ -57,8 +57,8 @@ func liveThreeMessages(t *testing.T, c *client.Client) {
 	must(t, dead.Complete(ctx, receiveOne(t, dead)))
 }
 
-// SM-372: for each message the log lists everything that happened to it, from enqueue to end, with
-// time and cause, and who asked for it.
+// SM-372: for each message the log lists all its events, from enqueue to end, with time, cause and
+// origin.
 func TestHistoryOfAMessage(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), nil)
@@ -111,8 +111,8 @@ MessageCompleted (client)
 	}
 }
 
-// The log says what was refused, to whom and why, whether the engine was asked or not, and which
-// program ran, with which settings.
+// The log records each refusal with its recipient and reason, whether or not the engine decided it.
+// It also records the program that ran and its settings.
 func TestRefusalsAreInTheLog(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), nil)
@@ -178,8 +178,8 @@ func TestRefusalsAreInTheLog(t *testing.T) {
 	}
 }
 
-// The log says which links there were, from when to when, and why they ended; what was asked on a
-// link stands between.
+// The log records which links existed, from when to when, and why they ended, with the requests on
+// each link in between.
 func TestHistoryOfLinks(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), nil)
@@ -213,9 +213,9 @@ func TestHistoryOfLinks(t *testing.T) {
 	}
 }
 
-// reliability.md S14, semantics.md 17: the log names the client as the Go SDK, unmodified, named
-// itself: over one connection with its container, product and version, by three links - a sender, a
-// receiver, and one for the renewal - under the rule that signed.
+// reliability.md S14, semantics.md 17: the log names the unmodified Go SDK as it names itself. It
+// records one connection with its container, product and version, and three links (a sender, a
+// receiver, and one for the renewal) with the signing rule.
 func TestProvenanceOfAnSDK(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), nil)

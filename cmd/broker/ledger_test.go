@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// request asks the broker with a token of a rule.
+// request makes a request to the broker with a token of a rule.
 func request(t *testing.T, b *harness.Broker, method, path, rule, key string) (int, string) {
 	t.Helper()
 	base := "http://" + b.Server().Addrs()[0].String()
@@ -32,7 +32,7 @@ func request(t *testing.T, b *harness.Broker, method, path, rule, key string) (i
 	return res.StatusCode, string(text)
 }
 
-// The broker's own requests are beside the management API, need Manage of the namespace, and no
+// The broker's own requests are next to the management API and need Manage of the namespace. No
 // entity can have one of their paths.
 func TestLedgerDoor(t *testing.T) {
 	t.Parallel()
@@ -60,8 +60,8 @@ func TestLedgerDoor(t *testing.T) {
 	}
 }
 
-// When an operator's change to a partition is answered it is in force; /health shows it while it
-// lasts, and the log says who made it and why.
+// An operator's change to a partition is in force when it is answered. /health shows it while it
+// lasts, and the log records who made it and why.
 func TestFencedOverTheDoor(t *testing.T) {
 	t.Parallel()
 	data := ""

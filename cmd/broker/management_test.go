@@ -30,7 +30,7 @@ func connect(t *testing.T, connectionString string, o admin.Options) *admin.Clie
 	return c
 }
 
-// counts is what an entity holds.
+// counts returns the message counts of an entity.
 func counts(t *testing.T, c *admin.Client, kind event.EntityKind, path string) *admin.Entity {
 	t.Helper()
 	e, err := c.Get(t.Context(), kind, path)
@@ -40,8 +40,8 @@ func counts(t *testing.T, c *admin.Client, kind event.EntityKind, path string) *
 	return e
 }
 
-// MA-001, MA-002, MA-012: one API on every listener, plain and in TLS on the same port, and on one
-// that has TLS alone, as 443 would be.
+// MA-001, MA-002, MA-012: every listener serves the same API, plain and with TLS on the same port,
+// and on a port with TLS only, as 443 would be.
 func TestManagementOnEveryListener(t *testing.T) {
 	t.Parallel()
 	data := ""
@@ -86,7 +86,7 @@ func must(t *testing.T, err error) {
 var managed = map[string]event.EntityKind{"orders": event.Queue, "events": event.Topic,
 	"events/Subscriptions/all": event.Subscription, "events/Subscriptions/none": event.Subscription}
 
-// useManaged sends two messages to each of the two and dead-letters one of the queue's.
+// useManaged sends two messages to each entity and dead-letters one message of the queue.
 func useManaged(ctx context.Context, t *testing.T, connection string) {
 	t.Helper()
 	cs, err := client.ParseConnectionString(connection)
@@ -108,8 +108,8 @@ func useManaged(ctx context.Context, t *testing.T, connection string) {
 	must(t, bus.Close())
 }
 
-// MA-100 to MA-106, MA-110, MA-125: what was answered is there after a crash, with the counts and
-// the times it had.
+// MA-100 to MA-106, MA-110, MA-125: acknowledged changes survive a crash, with their counts and
+// times.
 func TestManagementOverCrashes(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -168,8 +168,7 @@ func TestManagementOverCrashes(t *testing.T) {
 	}
 }
 
-// Every change is an event that says who asked for it, what was before and what is now; keys are
-// shown nowhere.
+// Every change is an event with the origin and the values before and after. Keys are never shown.
 func TestManagementIsAudited(t *testing.T) {
 	t.Parallel()
 	ctx, data := t.Context(), ""

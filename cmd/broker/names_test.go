@@ -23,25 +23,25 @@ import (
 
 const atomVersion = "?api-version=2024-05"
 
-// described is the body of a PUT as .NET lays it out.
+// described returns the body of a PUT in .NET's layout.
 func described(kind, properties string) string {
 	return `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><` + kind + `Description xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect">` +
 		properties + `</` + kind + `Description></content></entry>`
 }
 
-// keyed are authorization rules with one key, as .NET lays them out.
+// keyed returns authorization rules with one key in .NET's layout.
 func keyed(name, primary string) string {
 	return `<AuthorizationRules><AuthorizationRule xmlns:p5="http://www.w3.org/2001/XMLSchema-instance" p5:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType>` +
 		`<ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights></Rights><KeyName>` + name + `</KeyName><PrimaryKey>` + primary + `</PrimaryKey><SecondaryKey>s</SecondaryKey></AuthorizationRule></AuthorizationRules>`
 }
 
-// names asks for things under the spellings of a table.
+// names requests items under the spellings of a table.
 type names struct {
 	*testing.T
 	b *harness.Broker
 }
 
-// ask sends a request and wants a status, and fragments of the answer.
+// ask sends a request and checks the status and fragments of the answer.
 func (n names) ask(status int, method, path, body string, fragments ...string) {
 	n.Helper()
 	headers := []string{"Content-Type", "application/atom+xml"}
@@ -60,7 +60,7 @@ func (n names) ask(status int, method, path, body string, fragments ...string) {
 	}
 }
 
-// shown are the fragments of an entry that is shown under a path and a title.
+// shown returns the fragments of an entry with a path and a title.
 func (n names) shown(path, title string) []string {
 	_, port, _ := net.SplitHostPort(n.b.Server().Addrs()[0].String())
 	return []string{"<id>http://localhost:" + port + "/" + path + "?", `<title type="text">` + title + "</title>"}
@@ -81,7 +81,7 @@ func dial(t *testing.T, b *harness.Broker) *client.Client {
 	return bus
 }
 
-// pass sends a message to one path and takes it from another.
+// pass sends a message to one path and receives it from another.
 func pass(t *testing.T, bus *client.Client, from, to string, settle func(*client.Receiver, *amqp.Message) error) *amqp.Message {
 	t.Helper()
 	s, err := bus.NewSender(t.Context(), from)
@@ -122,7 +122,7 @@ func deadLetter(t *testing.T) func(*client.Receiver, *amqp.Message) error {
 	return func(r *client.Receiver, m *amqp.Message) error { return r.DeadLetter(t.Context(), m, "no", "") }
 }
 
-// SM-311, SM-399, MA-139: names of new queues and topics are shown in lower case; those of
+// SM-311, SM-399, MA-139: names of new queues and topics are shown in lower case. Names of
 // subscriptions, rules and keys, forwarding targets and AMQP addresses keep their spelling.
 func TestNamesInLowerCase(t *testing.T) {
 	t.Parallel()
@@ -188,8 +188,8 @@ func writeOlder(t *testing.T, dir string) {
 	d.Close()
 }
 
-// SM-399, MA-139: in an older log names keep their spelling; what is made there new, and what is
-// made again, is in lower case.
+// SM-399, MA-139: names of an older log keep their spelling. New and recreated names are in lower
+// case.
 func TestNamesOfAnOlderLog(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -224,8 +224,8 @@ func TestNamesOfAnOlderLog(t *testing.T) {
 	n.ask(200, "GET", "/names.topic/Subscriptions/new", "", n.shown("Names.Topic/Subscriptions/New", "New")...)
 }
 
-// MA-141: a key of an older log has no times until it is changed; then it is known when that was,
-// and not when it was made.
+// MA-141: a key of an older log has no times until it is changed. Then its change time is known,
+// but not its creation time.
 func TestKeysOfAnOlderLog(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -239,8 +239,8 @@ func TestKeysOfAnOlderLog(t *testing.T) {
 	n.ask(200, "UPDATE", "/keys", described("Queue", keyed("again", "p")), "</Rights><CreatedTime>20")
 }
 
-// MA-123, SM-399: a file of the emulator in mixed case writes no event at its second and third
-// start, and clients use its spelling.
+// MA-123, SM-399: an emulator file in mixed case writes no event at its second and third start, and
+// clients use its spelling.
 func TestAFileInMixedCase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -278,7 +278,7 @@ func TestAFileInMixedCase(t *testing.T) {
 	}
 }
 
-// useAFileInMixedCase sends and receives under the names as they are in the file.
+// useAFileInMixedCase sends and receives under the names in the file.
 func useAFileInMixedCase(t *testing.T, address string) {
 	t.Helper()
 	cs, err := client.ParseConnectionString("Endpoint=sb://" + address + ";SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;UseDevelopmentEmulator=true")

@@ -12,9 +12,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
-// How long history is kept: what settings say wins at each start, and is an event when it changes
-// something; what they no longer say stays, and so does what was set by a request of the broker's
-// own API.
+// The retention in the settings applies at each start, and is an event if it changes something.
+// Removed settings keep their last value, and so do policies set by a request of the broker's own
+// API.
 func TestHistoryPolicies(t *testing.T) {
 	t.Parallel()
 	data, given := "", settings.History{Policy: event.HistoryPolicy{Events: 7 * 86_400_000, Bodies: event.KeepNone}}
@@ -58,8 +58,8 @@ func TestHistoryPolicies(t *testing.T) {
 	}
 }
 
-// Policies of entities in the settings are events at the first start that has them, but not where
-// the log has them already; what else the log has stays.
+// Policies of entities in the settings are events at the first start that has them, unless the log
+// already has them. Other policies in the log stay.
 func TestHistoryPoliciesOfSettings(t *testing.T) {
 	t.Parallel()
 	data := ""

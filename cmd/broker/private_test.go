@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// logged is what is logged until the test ends. Tests that use it do not run beside others.
+// logged returns the log output until the test ends. Tests that use it do not run in parallel.
 func logged(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	before := slog.Default()
@@ -20,8 +20,8 @@ func logged(t *testing.T) *bytes.Buffer {
 	return &b
 }
 
-// Reliability.md S32: a start takes away, and logs, what others may do in the data directory and
-// with its keys; it does not fail because of that.
+// Reliability.md S32: a start removes other users' access to the data directory and its keys, and
+// logs it. It does not fail because of that.
 func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := load(t, dir, nil)
@@ -61,7 +61,7 @@ func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
 	}
 }
 
-// Reliability.md S32: the directory of a new broker needs no narrowing.
+// Reliability.md S32: the directory of a new broker is private from the beginning.
 func TestNewDataDirectoryIsPrivate(t *testing.T) {
 	said := logged(t)
 	dir := filepath.Join(t.TempDir(), "data")

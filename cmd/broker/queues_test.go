@@ -24,8 +24,7 @@ func entityFile(t *testing.T, queues ...string) string {
 	return file
 }
 
-// SM-312, SM-169 (semantics.md 1.3): what is fixed when a queue is made cannot be changed by the
-// next start.
+// SM-312, SM-169 (semantics.md 1.3): the next start cannot change the fixed properties of a queue.
 func TestFixedPropertiesOfAQueue(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -54,8 +53,8 @@ func TestFixedPropertiesOfAQueue(t *testing.T) {
 	}
 }
 
-// MA-130: "Rules": [] in the entity file makes a subscription that gets every message, and no start
-// deletes a rule that was made later.
+// MA-130: "Rules": [] in the entity file creates a subscription that gets every message. No start
+// deletes a rule that was created later.
 func TestEmptyListOfRules(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "entities.json")
@@ -110,7 +109,7 @@ func TestStartTellsOfTheEntityFile(t *testing.T) {
 	}
 }
 
-// MA-151, MA-154: outside development mode an entity that exists keeps what the file leaves out,
+// MA-151, MA-154: outside development mode an existing entity keeps the values that the file omits,
 // and a queue of --queue keeps everything in every mode. In development mode the file decides.
 func TestEntitiesKeepWhatTheFileLeavesOut(t *testing.T) {
 	t.Parallel()
@@ -157,8 +156,8 @@ func TestEntitiesKeepWhatTheFileLeavesOut(t *testing.T) {
 	}
 }
 
-// MA-155: a broker in the emulator's place without a file has the emulator's sample until there are
-// other entities; a half-made sample is completed, and what was changed stays.
+// MA-155: a broker that replaces the emulator without a file has the emulator's sample until there
+// are other entities. A half-created sample is completed, and changes stay.
 func TestSampleEntities(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -204,7 +203,7 @@ func TestSampleEntities(t *testing.T) {
 	again(2)
 }
 
-// SM-321: as many queues as a namespace may have, and one more.
+// SM-321: the maximum number of queues of a namespace, and one more.
 func TestTenThousandQueues(t *testing.T) {
 	t.Parallel()
 	const n = 10_000 - 1 // beside "orders"
@@ -235,7 +234,7 @@ func TestTenThousandQueues(t *testing.T) {
 	}
 }
 
-// A change of settings reaches those who watch entities; a start with the same settings tells them
+// A change of settings is reported to watchers of entities. A start with the same settings reports
 // nothing.
 func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	t.Parallel()
@@ -263,8 +262,8 @@ func TestPutEntitiesTellsOfChanges(t *testing.T) {
 	}
 }
 
-// SM-203, S4-09: a partitioned queue has 16 times the size that it was asked for, whichever way it
-// was made, and the same file changes nothing at the next start.
+// SM-203, S4-09: a partitioned queue has 16 times its requested size, however it was created, and
+// the same file changes nothing at the next start.
 func TestOneSizeOfPartitioned(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

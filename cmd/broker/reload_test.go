@@ -20,7 +20,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// pair is a certificate with its key, and the authority that signed it.
+// pair is a certificate with its key and its signing authority.
 type pair struct {
 	text  []byte
 	roots *x509.CertPool
@@ -60,15 +60,14 @@ func (p pair) handshake(t *testing.T, srv *Server) bool {
 	return true
 }
 
-// lookNow lets the next handshake look at the files.
+// lookNow makes the next handshake check the files.
 func (c *certificates) lookNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.looked = time.Time{}
 }
 
-// Reliability.md 7.2: a certificate is replaced without a restart, and not by one that cannot be
-// used.
+// Reliability.md 7.2: a certificate is replaced without a restart, and never by an unusable one.
 func TestCertificateReplaced(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t), newPair(t)
@@ -96,7 +95,7 @@ func TestCertificateReplaced(t *testing.T) {
 	shown("at start", first, second)
 	put(second.text, 0o600)
 	srv.certificates.mu.Lock()
-	srv.certificates.looked = time.Now().Add(time.Hour) // looked just now
+	srv.certificates.looked = time.Now().Add(time.Hour) // as if recently checked
 	srv.certificates.mu.Unlock()
 	shown("before the next look", first, second)
 	srv.certificates.lookNow()
@@ -114,7 +113,7 @@ func TestCertificateReplaced(t *testing.T) {
 	srv.certificates.lookNow()
 	shown("a key others may read", second, first)
 	put(first.text, 0o600)
-	if err := srv.Reload(s); err != nil { // does not wait for the next look
+	if err := srv.Reload(s); err != nil { // does not wait for the next check
 		t.Error(err)
 	}
 	shown("asked to", first, second)
@@ -125,7 +124,7 @@ func TestCertificateReplaced(t *testing.T) {
 	shown("gone", first, second)
 }
 
-// withKeys are settings whose one rule has the keys given.
+// withKeys returns settings with one rule that has the given keys.
 func withKeys(t *testing.T, dir, primary, secondary string) settings.Settings {
 	t.Helper()
 	s := load(t, dir, nil)
@@ -187,8 +186,8 @@ func TestKeysReplaced(t *testing.T) {
 	}
 }
 
-// Reliability.md 7.2: settings are taken over whole or not at all, so that "not reloaded" is true
-// of the keys as well.
+// Reliability.md 7.2: settings are reloaded completely or not at all, so that "not reloaded" is
+// true for the keys as well.
 func TestNothingIsTakenOverWithABadCertificate(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "pair.pem")
@@ -230,7 +229,7 @@ func TestNothingIsTakenOverWithABadCertificate(t *testing.T) {
 	}
 }
 
-// Listeners differ in whom they take and in nothing else.
+// Listeners differ only in the clients that they accept.
 func TestListenersServeTheSame(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/tls", "127.0.0.1:0/plain", "127.0.0.1:0"}}))

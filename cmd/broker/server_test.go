@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// load makes settings for a broker in a directory, on a free port.
+// load returns settings for a broker in a directory on a free port.
 func load(t *testing.T, dir string, more map[string][]string) settings.Settings {
 	t.Helper()
 	flags := map[string][]string{"data": {dir}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}
@@ -153,8 +153,8 @@ func TestRightsOfAnAccessRule(t *testing.T) {
 	}
 }
 
-// The way into the cloud: TLS, and an audience of that scheme. A TLS listener in front of the
-// broker plays the cloud.
+// Tests the way to the cloud: TLS, and an audience of that scheme. A TLS listener before the broker
+// plays the cloud.
 func TestClientOverTLS(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), nil))
@@ -248,7 +248,7 @@ func TestRefusedStarts(t *testing.T) {
 	if listen := (*ListenError)(nil); !errors.As(err, &listen) || listen.Address != srv.Addrs()[0].String() {
 		t.Errorf("an address in use: %v", err)
 	}
-	// nothing of the failed start is left: the directory is free
+	// the failed start left nothing: the directory is free
 	other.Listening.Addresses = []string{"127.0.0.1:0"}
 	if err := start(t, other).Close(); err != nil {
 		t.Error(err)
@@ -259,7 +259,7 @@ func TestRefusedStarts(t *testing.T) {
 	}
 }
 
-// reliability.md 1.4, F15: broker time does not begin before the program was made.
+// reliability.md 1.4, F15: broker time does not start before the program was built.
 func TestRefusedClocks(t *testing.T) {
 	t.Parallel()
 	for at, good := range map[time.Time]bool{
@@ -272,7 +272,7 @@ func TestRefusedClocks(t *testing.T) {
 	}
 }
 
-// WP-015: what the settings say about connections is what the protocol is told.
+// WP-015: the protocol gets the connection limits of the settings.
 func TestLimitsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), map[string][]string{

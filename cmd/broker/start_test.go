@@ -18,7 +18,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// tree is every name below a directory, with mode and contents.
+// tree returns every name below a directory, with mode and contents.
 func tree(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -47,8 +47,8 @@ func tree(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// A supervisor tries again and again, and a chapter is kept for ever: a start that fails before it
-// serves adds none.
+// A supervisor retries repeatedly, and a chapter is kept for ever. So a start that fails before it
+// serves adds no chapter.
 func TestFailedStartWritesNothing(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -94,8 +94,8 @@ func TestFailedStartWritesNothing(t *testing.T) {
 	}
 }
 
-// Who waits for a port finds the certificate that has to be trusted: it is written before the first
-// address can be connected to.
+// A client that waits for a port finds the certificate to trust: it is written before the first
+// address accepts connections.
 func TestCertificateBeforeThePorts(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -111,7 +111,7 @@ func TestCertificateBeforeThePorts(t *testing.T) {
 	}
 }
 
-// A key of the development authority that cannot be read is found before the log is written to.
+// An unreadable key of the development authority is found before the log is written.
 func TestDamagedKeyWritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
@@ -143,8 +143,8 @@ func TestSecondBrokerOnTheSameAddress(t *testing.T) {
 	}
 }
 
-// A connection that comes before the broker is ready is served once it is, and closed if it never
-// is.
+// A connection that arrives before the broker is ready is served when it is ready, and closed if it
+// never becomes ready.
 func TestConnectionBeforeReady(t *testing.T) {
 	t.Parallel()
 	for name, ready := range map[string]bool{"served": true, "cut": false} {
@@ -176,14 +176,14 @@ func TestConnectionBeforeReady(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-			// which also keeps the listener from being collected, and closed by that
+			// also keeps the listener from being collected and thereby closed
 			t.Errorf("%s: %v on %v", name, err, srv.Addrs())
 		}
 	}
 }
 
-// A start that is told to stop while it reads the log is no fault of a partition. Not beside
-// others: it looks at what is logged.
+// A start that is stopped while it reads the log is not a fault of a partition. Not parallel: it
+// checks the log output.
 func TestStopWhileReadingTheLog(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	s := load(t, dir, nil)

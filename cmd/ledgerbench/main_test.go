@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
-// asCommand makes the test binary be the command.
+// asCommand makes the test binary run as the command.
 const asCommand = "LEDGERBENCH_TEST_IS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// execute runs ledgerbench in a process of its own, with no settings from outside.
+// execute runs ledgerbench in a separate process without inherited settings.
 func execute(t *testing.T, env []string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
@@ -67,7 +67,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 	}
 }
 
-// The environment says which broker, as it does for ledgerbus.
+// The environment selects the broker, as for ledgerbus.
 func TestSend(t *testing.T) {
 	t.Parallel()
 	s, err := floor.Listen("127.0.0.1:0", floor.Options{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The names that answers have for things can be given to commands.
+// Commands accept the names of items that answers show.
 func TestAddresses(t *testing.T) {
 	broker := startBroker(t)
 	for range 3 {
@@ -45,7 +45,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// usedWith is a command line, and the forms of address that it takes and refuses.
+// usedWith is a command line with the forms of address that it accepts and refuses.
 type usedWith struct {
 	args           string // words in capitals are put in
 	takes, refuses []string
@@ -88,8 +88,8 @@ func addressed(place string) []usedWith {
 	}
 }
 
-// Which form of address each command takes, and that it refuses the others by name before it does
-// anything.
+// Tests which form of address each command accepts, and that it refuses other forms by name before
+// it does anything.
 func TestAddressesOfAllCommands(t *testing.T) {
 	broker := startBroker(t, "data", t.TempDir())
 	for _, args := range [][]string{{"send", "orders", "--body", "x"}, {"send", "orders", "--body", "y"}, {"receive", "orders", "--dead-letter"},
@@ -106,12 +106,12 @@ func TestAddressesOfAllCommands(t *testing.T) {
 	if place == "" {
 		t.Fatal("audit shows no place")
 	}
-	// a log is read beside its broker only up to a second ago
+	// while a broker runs, its log is read only up to a second ago
 	copied := filepath.Join(t.TempDir(), "copy")
 	if r := execute(t, broker, "", "backup", "--into", copied); r.code != 0 {
 		t.Fatal(r)
 	}
-	// in place of the address
+	// texts without the address
 	says := regexp.MustCompile(`missing .*; usage: ledgerbus |give the entity without a number`)
 	for _, c := range addressed(place) {
 		for i, of := range slices.Concat(c.takes, c.refuses) {

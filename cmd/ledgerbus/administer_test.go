@@ -20,7 +20,7 @@ import (
 
 const nobodyThere = "Endpoint=sb://127.0.0.1:1;SharedAccessKeyName=a;SharedAccessKey=b;UseDevelopmentEmulator=true"
 
-// executeWith is [execute] with more settings from outside.
+// executeWith is [execute] with additional environment variables.
 func executeWith(t *testing.T, env []string, stdin string, args ...string) result {
 	t.Helper()
 	cmd := command(t, "", args...)
@@ -110,7 +110,7 @@ func TestHelpOfAdministration(t *testing.T) {
 	}
 }
 
-// Every command that does something says in its help how it is used.
+// The help of every command contains an example.
 func TestEveryCommandHasAnExample(t *testing.T) {
 	for _, group := range app().Commands {
 		for _, c := range group.Subcommands {
@@ -266,7 +266,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// Every property of an entity has a flag, and every flag a property of its own.
+// Every property of an entity has a flag, and every flag a property.
 func TestSettingsAreWhole(t *testing.T) {
 	for _, kind := range []event.EntityKind{event.Queue, event.Topic, event.Subscription} {
 		seen := map[any]bool{}
@@ -287,7 +287,7 @@ func TestSettingsAreWhole(t *testing.T) {
 	}
 }
 
-// filled is an entity no property of which has its default.
+// filled returns an entity without default values.
 func filled(kind event.EntityKind) engine.PutEntity {
 	e := engine.PutEntity{Kind: kind, Path: "t/Subscriptions/s", Properties: event.Properties{UserMetadata: "x", ForwardTo: "a", ForwardDeadLetteredMessagesTo: "b", Status: event.Disabled}}
 	p := &e.Properties

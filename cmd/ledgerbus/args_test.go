@@ -8,9 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A flag --help prints the help of its command wherever it stands, with every command: what else
-// stands on the line does not matter, except that what belongs to another flag, or is behind --, is
-// no flag.
+// A flag --help prints the help of its command wherever it is on the line and whatever else is
+// there. An argument of another flag, or one after --, is not a flag.
 func TestHelpBehindArguments(t *testing.T) {
 	var all []string
 	var walk func(path string, commands []*cli.Command)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestBackupOfTheBroker: a copy is made, verified and opened, and the log says who made it and why.
+// TestBackupOfTheBroker makes, verifies and opens a copy. The log records who made it and why.
 func TestBackupOfTheBroker(t *testing.T) {
 	s := steps{t, startBroker(t)}
 	s.run(0, "…", "send", "orders", "--body", "kept")

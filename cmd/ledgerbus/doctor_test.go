@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/history"
 )
 
-// verdicts are those of the checks of a directory or broker.
+// verdicts returns the verdicts of the checks of a directory or broker.
 func verdicts(t *testing.T, r result) map[string][]string {
 	t.Helper()
 	found := make(map[string][]string)
@@ -27,7 +27,7 @@ func verdicts(t *testing.T, r result) map[string][]string {
 	return found
 }
 
-// everyFile is the content of each file below a directory.
+// everyFile returns the content of each file below a directory.
 func everyFile(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
@@ -47,7 +47,7 @@ func everyFile(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// A sound directory is found so, stopped and beside its broker, and is what it was; each defect is
+// A sound directory is reported as sound, stopped or in use, and is not changed. Each defect is
 // found, named and ends with exit code 1.
 func TestDoctor(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
@@ -118,7 +118,7 @@ func chmod(t *testing.T, name string, mode os.FileMode) {
 	}
 }
 
-// private makes a copy its owner's alone.
+// private removes other users' access to a copy.
 func private(t *testing.T, dir string) {
 	t.Helper()
 	if err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -150,7 +150,7 @@ func flip(t *testing.T, dir string) {
 	}
 }
 
-// A broker that runs says how it is, and its directory can be examined beside it.
+// A running broker reports its state, and its directory can be examined meanwhile.
 func TestDoctorOfBroker(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// namespaces are those with which the commands must work in the same way.
+// namespaces runs a test with each namespace on which the commands must work alike.
 func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 	t.Run("other", func(t *testing.T) {
 		_, connection := startOther(t, "Standard")
@@ -24,8 +24,7 @@ func namespaces(t *testing.T, run func(t *testing.T, connection string)) {
 	})
 }
 
-// steps runs commands in turn, in this process, and compares exit code and what they print, on both
-// outputs.
+// steps runs commands in turn in this process, and compares exit code and output.
 type steps struct {
 	t          *testing.T
 	connection string
@@ -154,14 +153,14 @@ func TestEntities(t *testing.T) {
 	})
 }
 
-// entityFile is a file of entities that is applied to a namespace again and again.
+// entityFile is a file of entities that is applied to a namespace repeatedly.
 type entityFile struct {
 	steps
 	name string
 	host string // of the namespace, to confirm what cannot be undone
 }
 
-// run leaves out the lines that name the emulator's defaults.
+// run ignores the lines that name the emulator's defaults.
 func (f *entityFile) run(code int, want string, args ...string) string {
 	f.t.Helper()
 	got := f.steps.run(code, "…", args...)
@@ -206,7 +205,7 @@ func (f *entityFile) create() {
 	f.run(0, "NAME      TYPE        FILTER              PARAMETERS  ACTION\n$Default  TrueFilter  matches everything", "rule", "list", "events", "unruled")
 }
 
-// export writes files that can be applied and change nothing, in both forms.
+// export writes files in both forms that can be applied and change nothing.
 func (f *entityFile) export() {
 	t := f.t
 	for _, name := range []string{"out.json", "out.yml"} {
@@ -223,7 +222,7 @@ func (f *entityFile) export() {
 	}
 }
 
-// exportUnruled writes a subscription that has no rule in a form in which it still gets nothing.
+// exportUnruled writes a subscription without rules in a form in which it still gets nothing.
 func (f *entityFile) exportUnruled() {
 	t := f.t
 	f.run(0, "deleted rule $Default of events/Subscriptions/unruled", "rule", "delete", "events", "unruled", "$Default", "--confirm", "$Default")
@@ -272,8 +271,8 @@ func (f *entityFile) prune() {
 	}
 }
 
-// A file is fulfilled in the premium tier, too, where the defaults differ; what is lost is counted;
-// JSON for programs.
+// A file is applied in the premium tier too, where the defaults differ. Lost messages are counted,
+// and programs get JSON.
 func TestEntitiesElsewhere(t *testing.T) {
 	ns, connection := startOther(t, "Premium")
 	s := steps{t, connection}
@@ -296,8 +295,8 @@ func TestEntitiesElsewhere(t *testing.T) {
 	s.run(0, "deleted queue sink with 3 messages (2 active, 1 dead-lettered)", "queue", "delete", "sink", "--confirm", "sink")
 }
 
-// P24: of an entity whose partition is refused the broker does not say what it holds. It is shown
-// with the others, not as empty, and can be deleted all the same.
+// P24: the broker reports no counts for an entity whose partition is refused. The entity is listed
+// with the others, not as empty, and can still be deleted.
 func TestCountsThatAreUnknown(t *testing.T) {
 	ns, connection := startOther(t, "Standard")
 	host := strings.Split(strings.TrimPrefix(connection, "Endpoint=sb://"), ";")[0]

@@ -123,7 +123,7 @@ func TestDamageIsExitCode4(t *testing.T) {
 	}
 }
 
-// Told to stop while it reads its log, a broker has not failed.
+// A broker that is stopped while it reads its log has not failed.
 func TestServeIsStoppedWhileStarting(t *testing.T) {
 	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {t.TempDir()}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
 	if err != nil {
@@ -171,7 +171,7 @@ func TestServeCannotMakeItsDirectory(t *testing.T) {
 	}
 }
 
-// process is a broker in a process of its own.
+// process is a broker in a separate process.
 type process struct {
 	*exec.Cmd
 	text       string // what it said when it was ready
@@ -206,8 +206,7 @@ func startProcess(t *testing.T, data string) *process {
 	return nil
 }
 
-// F9, F12: a broker that finds its directory gone while nobody asks for anything ends with 5 and
-// says why.
+// F9, F12: an idle broker whose directory disappears ends with code 5 and reports the reason.
 func TestServeLosesItsDirectory(t *testing.T) {
 	data := t.TempDir()
 	p := startProcess(t, data)
@@ -223,8 +222,8 @@ func TestServeLosesItsDirectory(t *testing.T) {
 	}
 }
 
-// F1, F3: what a start says of a run that was killed: messages, locks, and the beginning of a frame
-// that was being written.
+// F1, F3: after a kill a start reports messages, locks, and the beginning of a frame that was being
+// written.
 func TestServeAfterAKill(t *testing.T) {
 	data := t.TempDir()
 	p := startProcess(t, data)
@@ -270,7 +269,7 @@ func TestServeAfterAKill(t *testing.T) {
 	}
 }
 
-// as is an event that is written as another kind than it is.
+// as is an event that is written as another kind.
 type as struct {
 	event.Event
 	kind event.Kind
@@ -278,9 +277,9 @@ type as struct {
 
 func (e as) Kind() event.Kind { return e.kind }
 
-// F21, R11: a record of a sound frame that no start takes. The start, log verify and log dump name
-// partition, frame and record in the same words, and what is wrong: it does not fit the state
-// (which dump does not have), cannot be decoded, or is a newer program's.
+// F21, R11: an intact frame contains a record that no start accepts. The start, log verify and log
+// dump name partition, frame and record in the same words, and the problem: the record does not fit
+// the state (which dump does not have), cannot be decoded, or is a newer program's.
 func TestServeFindsANonsensicalEvent(t *testing.T) {
 	completed := &event.MessageCompleted{Envelope: event.Envelope{Slice: event.Slice{Entity: 9}}, Sequence: 3}
 	for _, c := range []struct {
@@ -318,8 +317,8 @@ func TestServeFindsANonsensicalEvent(t *testing.T) {
 	}
 }
 
-// reliability.md 1.4: a start whose clock is refused is exit code 2, says what to do, and starts
-// when it is told what to believe; then not again.
+// reliability.md 1.4: a start with a refused clock ends with exit code 2 and says what to do. With
+// --accept-clock it starts; the next start is refused again.
 func TestServeRefusesAClock(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	d := logdir.Open(t, data, log.Options{})

@@ -22,7 +22,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// What a broker does is printed while it happens.
+// Events of a broker are printed while they happen.
 func TestFollow(t *testing.T) {
 	broker := startBroker(t)
 	cmd := command(t, broker, "events", "orders", "-f", "--since", "1m", "--type", "sent", "--type", "dead", "--type", "locked", "--where", "type <> 'locked'", "-o", "csv")
@@ -70,8 +70,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A look that breaks off is begun again, and nothing is printed twice; notes that still hold are
-// not said again.
+// An interrupted request is repeated, and nothing is printed twice. Notes that still apply are not
+// printed again.
 func TestFollowBreaksOff(t *testing.T) {
 	var out, notes bytes.Buffer
 	q := &ledger.Question{After: ledger.FromNow}
@@ -119,7 +119,7 @@ func TestFollowBreaksOff(t *testing.T) {
 	}
 }
 
-// --priority is accepted and changes nothing, and the command says so.
+// --priority is accepted and changes nothing, and the command reports this.
 func TestPriorityDoesNothing(t *testing.T) {
 	t.Parallel()
 	broker := startBroker(t)
@@ -129,7 +129,8 @@ func TestPriorityDoesNothing(t *testing.T) {
 	}
 }
 
-// A broker that does not answer ends the round and not the command; one round alone says so.
+// A broker that does not answer ends the round and not the command. A command with a single round
+// reports it.
 func TestRoundsGoOn(t *testing.T) {
 	t.Parallel()
 	away := &admin.Error{Status: http.StatusServiceUnavailable}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What a health check sees: the answer, and 0 or 1.
+// Tests the result of a health check: the answer, and 0 or 1.
 func TestHealthCommand(t *testing.T) {
 	well := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(map[string]string{"/health": "fine\x1b[31m", "/livez": "live", "/readyz": "ready"}[r.URL.Path]))
@@ -57,9 +57,9 @@ func TestHealthCommand(t *testing.T) {
 	}
 }
 
-// TestHealthFollowsContext: health asks the broker that all other commands would talk to: that of
-// the flags, of the environment, of the context in use. In a broker's container, where only its
-// settings are known, it asks that broker.
+// TestHealthFollowsContext: health asks the same broker as all other commands: that of the flags,
+// of the environment, or of the context in use. In a broker's container, where only its settings
+// are known, it asks that broker.
 func TestHealthFollowsContext(t *testing.T) {
 	serve := func(name string) string {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(name)) }))

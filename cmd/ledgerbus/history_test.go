@@ -10,8 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// Policies of history are listed, set and taken away; what is senseless is refused before anything
-// is asked.
+// History policies are listed, set and deleted. Invalid arguments are refused before any request.
 func TestHistoryPolicyCommands(t *testing.T) {
 	const answer = `{"namespace":{"events":"7d","bodies":"24h","undo":"24h","share":20,"beforeSends":false},"policies":[{"pattern":"orders/*","bodies":"none"}]}`
 	var asked []string

@@ -20,8 +20,7 @@ import (
 )
 
 // everyKind are messages in JSON with every type of value, kind of body and field that a sender can
-// set. The first ones can be received by the AMQP library of the command line, all can be peeked
-// at.
+// set. The AMQP library of the command line can receive the first ones; all can be peeked at.
 const everyKind = `{"messageId":"plain","subject":"s","contentType":"text/plain","contentEncoding":"gzip","correlationId":"c","to":"t","replyTo":"r","replyToSessionId":"g","userId":"Af8=","groupSequence":9,"durable":true,"priority":7,"creationTime":"2026-01-02T03:04:05.678Z","absoluteExpiryTime":"2026-01-02T03:04:06Z","partitionKey":"k","viaPartitionKey":"v","annotations":{"x-opt-own":{"type":"int","value":5}},"deliveryAnnotations":{"x-opt-d":"d"},"footer":{"f":[1,2]},"body":"text"}
 {"messageId":"7","messageIdType":"ulong","correlationId":"/wA=","correlationIdType":"binary","body":{"base64":"/wAB"}}
 {"messageId":"0a000000-0000-0000-0000-000000000000","messageIdType":"uuid","body":""}
@@ -38,10 +37,11 @@ const everyKind = `{"messageId":"plain","subject":"s","contentType":"text/plain"
 {"messageId":"array","body":[1,2],"bodyType":"value","typedBody":{"of":"int","type":"array","value":[{"type":"int","value":1},{"type":"int","value":2}]}}
 `
 
-// libraryKinds is how many of everyKind the library receives as they are, and without delay.
+// libraryKinds is the number of messages in everyKind that the library receives unchanged and
+// without delay.
 const libraryKinds = 10
 
-// withoutBroker are printed messages without what the broker sets.
+// withoutBroker returns printed messages without the values that the broker sets.
 func withoutBroker(t *testing.T, r result) (list []map[string]any) {
 	t.Helper()
 	for _, m := range messages(t, r) {
@@ -53,7 +53,8 @@ func withoutBroker(t *testing.T, r result) (list []map[string]any) {
 	return list
 }
 
-// What peek and receive print can be sent again: every field that a sender can set is as it was.
+// Messages printed by peek and receive can be sent again: every field that a sender can set is
+// unchanged.
 func TestPrintedMessagesAreSentAgain(t *testing.T) {
 	b := harness.Start(t, harness.Queue("a"), harness.Queue("b"), harness.Queue("c"))
 	broker := b.ConnectionString()
@@ -96,7 +97,7 @@ func TestPrintedMessagesAreSentAgain(t *testing.T) {
 		t.Errorf("%+v; want exit code 1 for a char", r)
 	}
 
-	// another client gets the types that were said
+	// another client gets the given types
 	m := receiveOne(t, broker, "c", "types")
 	wantTypes := map[string]any{"bool": true, "byte": int8(-1), "binary": []byte{0, 255}, "double": 3.0, "float": float32(1.1), "huge": 1e300, "int": int32(3),
 		"long": int64(9223372036854775807), "null": nil, "short": int16(-3), "string": "5", "time": time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), "ubyte": uint8(1),
@@ -107,7 +108,7 @@ func TestPrintedMessagesAreSentAgain(t *testing.T) {
 	}
 }
 
-// receiveOne completes the messages of a queue up to one with an id, and returns that.
+// receiveOne completes the messages of a queue up to the one with an id, and returns it.
 func receiveOne(t *testing.T, connection, queue, id string) *amqp.Message {
 	t.Helper()
 	cs, err := client.ParseConnectionString(connection)
@@ -133,7 +134,7 @@ func receiveOne(t *testing.T, connection, queue, id string) *amqp.Message {
 	return nil
 }
 
-// A message in JSON on a pipe is not taken for the body of another one. An ordinary object is.
+// A message in JSON on a pipe is not sent as the body of another message. Another object is.
 func TestPlainSendRefusesPrintedMessages(t *testing.T) {
 	broker := startBroker(t)
 	if r := execute(t, broker, "{\"id\":7}\n{\"body\":\"x\",\"sequenceNumber\":1}\n", "send", "orders"); r.code != 0 {
@@ -180,7 +181,7 @@ func TestMessageLinesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Lines are bounded, and an error names the line.
+// Lines are limited in length, and an error names the line.
 func TestLines(t *testing.T) {
 	printed, err := json.Marshal(map[string]any{"sequenceNumber": 1, "deliveryCount": 0, "body": "x"})
 	if err != nil {
@@ -215,8 +216,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Messages of a dead-letter queue are sent again without what the broker noted on them, and with
-// their sessions.
+// Messages of a dead-letter queue are sent again without the broker's dead-letter properties, and
+// with their sessions.
 func TestDeadLettersAreSentAgain(t *testing.T) {
 	broker := startBroker(t)
 	for _, args := range [][]string{
@@ -238,7 +239,7 @@ func TestDeadLettersAreSentAgain(t *testing.T) {
 	}
 }
 
-// Whatever peek and receive print of a message is known to send and to trace.
+// send and trace know every member that peek and receive print.
 func TestPrintedMembersAreKnown(t *testing.T) {
 	members := map[string]any{}
 	for f := range reflect.TypeFor[client.Message]().Fields() {

@@ -38,7 +38,7 @@ func TestLogHelp(t *testing.T) {
 	}
 }
 
-// Several damaged places are several lines and exit code 4, as text and as JSON.
+// Several damaged places give several lines and exit code 4, as text and as JSON.
 func TestVerifyEveryPlace(t *testing.T) {
 	data := t.TempDir()
 	d := logdir.Open(t, data, log.Options{Partitions: 1, SegmentBytes: 1000})
@@ -82,7 +82,7 @@ func TestVerifyEveryPlace(t *testing.T) {
 	}
 }
 
-// What a start says of a directory and what the commands say of it is the same, to the exit code
+// A start and the commands report the same about a directory, including the exit code
 // (reliability.md S33).
 func TestLogAgreesWithServe(t *testing.T) {
 	parent := t.TempDir()
@@ -103,7 +103,7 @@ func TestLogAgreesWithServe(t *testing.T) {
 			t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "no such partition: data has 0 to 1, not "+n)`, r)
 		}
 	}
-	// serve last: it would go on for ever
+	// serve last, because it would run for ever
 	all := [][]string{{"log", "verify", data}, {"log", "dump", data}, {"serve", "--data", data, "--listen", "127.0.0.1:0"}}
 	inside := filepath.Join(data, "partitions")
 	if err := errors.Join(os.Rename(inside, filepath.Join(parent, "p")), os.Symlink(filepath.Join(parent, "p"), inside)); err != nil {

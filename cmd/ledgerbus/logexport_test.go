@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A part of the log is what was asked for: by entity, message, id, type, time and condition, in a
+// Tests the selection of a part of the log by entity, message, id, type, time and condition, in a
 // dump, in an export and among events.
 func TestPartOfTheLog(t *testing.T) {
 	data := past(t)

@@ -48,7 +48,8 @@ func sealedDirectory(t *testing.T) string {
 	return data
 }
 
-// What log ls and log stat say of a sealed file and of one that is not, as text, JSON and CSV.
+// Tests the output of log ls and log stat for a sealed file and an unsealed one, as text, JSON and
+// CSV.
 func TestLogCensus(t *testing.T) {
 	data := sealedDirectory(t)
 	r := execute(t, "", "", "log", "ls", "-o", "json", data)

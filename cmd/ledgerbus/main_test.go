@@ -32,7 +32,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the golden files")
 
-// asCommand makes the test binary be the command.
+// asCommand makes the test binary run as the command.
 const asCommand = "LEDGERBUS_TEST_IS_COMMAND"
 
 // The tests of this package run one after the other: all commands of a process share the help flag
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// command is a run of ledgerbus in a process of its own, with no settings from outside.
+// command returns a run of ledgerbus in a separate process without inherited settings.
 func command(t *testing.T, connection string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -74,7 +74,7 @@ func execute(t *testing.T, connection, stdin string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
 }
 
-// startBroker starts what the command line starts, on a free port, and returns its connection
+// startBroker starts the broker of the command line on a free port, and returns its connection
 // string.
 func startBroker(t *testing.T, more ...string) string {
 	t.Helper()
@@ -91,7 +91,7 @@ func startBroker(t *testing.T, more ...string) string {
 	return connection
 }
 
-// startStoppable starts a broker on a directory, and returns what stops it.
+// startStoppable starts a broker on a directory, and returns a function that stops it.
 func startStoppable(t *testing.T, data string) (connection string, stop func()) {
 	t.Helper()
 	s, err := settings.Load(settings.Sources{Flags: map[string][]string{"data": {data}, "listen": {"127.0.0.1:0"}, "queue": {"orders"}}})
@@ -393,8 +393,7 @@ func TestFlagsFirst(t *testing.T) {
 	}
 }
 
-// S33: whatever the form, nothing that is printed steers a terminal, and programs read from it what
-// was sent.
+// S33: no output in any form can control a terminal, and programs read the sent messages from it.
 func TestNothingSteersATerminal(t *testing.T) {
 	const evil = "\x1b[2J\u009b\u202e\u2028\u2029é"
 	p := engine.DefaultProperties(event.Queue)

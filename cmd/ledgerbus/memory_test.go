@@ -42,7 +42,7 @@ func TestGroupMemory(t *testing.T) {
 	}
 }
 
-// How far garbage may grow is what the process was started with, in a broker and in its log.
+// The garbage growth that the process was started with applies, and is in the log output.
 func TestGarbageGrowth(t *testing.T) {
 	for _, c := range []struct {
 		gogc, limit string
@@ -82,7 +82,7 @@ func TestGarbageGrowth(t *testing.T) {
 	}
 }
 
-// The soft limit is set and said, unless the environment has set it.
+// The soft limit is set and logged, unless the environment has set it.
 func TestBoundMemory(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A mirror follows the log that it was begun with, and no other: also not one that ends before what
-// is mirrored.
+// A mirror follows only the log that it started with, and no log that ends before the mirrored
+// part.
 func TestMirrorOfAnotherBroker(t *testing.T) {
 	t.Parallel()
 	long, short := startBroker(t, "partitions", "1"), startBroker(t, "partitions", "1")

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
-// spread is the stopped directory of a broker with messages in several partitions, and the id of a
-// message of each of those partitions.
+// spread returns the stopped directory of a broker with messages in several partitions, and the id
+// of a message in each of them.
 func spread(t *testing.T) (data string, ids map[int]string) {
 	t.Helper()
 	data = filepath.Join(t.TempDir(), "data")
@@ -40,8 +40,8 @@ func spread(t *testing.T) (data string, ids map[int]string) {
 	return data, ids
 }
 
-// A partition that is missing, or cannot be read, is never taken for an empty one: what a command
-// shows without it ends with exit code 4.
+// A missing or unreadable partition is never treated as an empty one: a command that continues
+// without it ends with exit code 4.
 func TestMissingPartition(t *testing.T) {
 	data, ids := spread(t)
 	gone, there := 0, 0

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// SM-399: names of an older log are exported as they are shown there. A file with these names
-// changes nothing, in any letter case; what it makes new is shown in lower case.
+// SM-399: names of an older log are exported as they are shown. A file with these names changes
+// nothing, in any letter case; entities that it creates are shown in lower case.
 func TestEntitiesOfAnOlderLog(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	d := logdir.Open(t, data, log.Options{Partitions: 4})

@@ -18,8 +18,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 )
 
-// otherNamespace is a namespace that is not ours: it has other defaults, small pages, and forgets
-// everything.
+// otherNamespace is a namespace that is not a Ledgerbus broker: it has other defaults and small
+// pages, and stores nothing permanently.
 type otherNamespace struct {
 	mu       sync.Mutex
 	tier     string
@@ -30,7 +30,7 @@ type otherNamespace struct {
 
 const otherPage = 2
 
-// startOther starts one and returns it with its connection string.
+// startOther starts a namespace and returns it with its connection string.
 func startOther(t *testing.T, tier string) (*otherNamespace, string) {
 	t.Helper()
 	ns := &otherNamespace{tier: tier, entities: map[string]document.Entry{}, rules: map[string]map[string]document.Entry{}}

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// startWithLedger is a broker of which partition 2 is fenced, and partition 3 refused: whatever is
-// done to it fails.
+// startWithLedger starts a broker whose partition 2 is fenced and whose partition 3 is refused, so
+// that every request to it fails.
 func startWithLedger(t *testing.T) (connection string, reasons *[]string) {
 	t.Helper()
 	const (
@@ -71,7 +71,7 @@ next: correct the cause, then ledgerbus partition restart 2`, "partition", "list
 	}
 }
 
-// The commands work at a broker.
+// The commands work with a broker.
 func TestPartitionsOfTheBroker(t *testing.T) {
 	s := steps{t, startBroker(t)}
 	if got := s.run(0, "…", "partition", "list", "-o", "csv"); !strings.HasPrefix(got, "id,state,since,cause,by,scrubbed\n0,serving,") || strings.Count(got, "\n") != 4 {

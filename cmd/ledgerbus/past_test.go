@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// past is the stopped directory of a broker on which some things went wrong.
+// past returns the stopped directory of a broker on which some operations failed.
 func past(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
@@ -17,7 +17,7 @@ func past(t *testing.T) string {
 	return data
 }
 
-// troubled has things go wrong on a broker.
+// troubled causes failures on a broker.
 func troubled(t *testing.T, broker string) {
 	t.Helper()
 	for _, args := range [][]string{
@@ -36,8 +36,8 @@ func troubled(t *testing.T, broker string) {
 	}
 }
 
-// A broker that is asked says what its directory does, in each form, and refuses as much with the
-// same code.
+// A broker gives the same answers as its directory, in each form, and refuses the same questions
+// with the same code.
 func TestPastOfBroker(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)
@@ -152,8 +152,8 @@ func TestAt(t *testing.T) {
 	}
 }
 
-// TestPathUsedTwice asks about a path that two entities have had: a broker, its directory, a backup
-// and a slice tell of both, and so do tables.
+// TestPathUsedTwice asks about a path that two entities have had. A broker, its directory, a
+// backup, a slice and tables show both.
 func TestPathUsedTwice(t *testing.T) {
 	data, dir := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	broker, stop := startStoppable(t, data)
@@ -210,7 +210,7 @@ func TestPathUsedTwice(t *testing.T) {
 	wants(t, execute(t, "", "", "debug", cut, "-c", "break when a.active > 2; continue; print").out, `sent +a#3 `, `a +active 3 `)
 }
 
-// placeOf is the place of the first event that fulfils a condition.
+// placeOf returns the place of the first event that matches a condition.
 func placeOf(t *testing.T, data, what, where string) string {
 	t.Helper()
 	lines := strings.Split(types(t, data, "events", "orders", "--where", where, "-o", "csv"), "\n")
@@ -223,7 +223,7 @@ func placeOf(t *testing.T, data, what, where string) string {
 	return ""
 }
 
-// Every question about the past explains itself.
+// Every question about the past has a help text.
 func TestPastHelp(t *testing.T) {
 	for _, name := range []string{"story", "why", "at", "diff", "when", "audit", "events", "trace", "doctor"} {
 		r := execute(t, "", "", name, "--help")
@@ -233,7 +233,7 @@ func TestPastHelp(t *testing.T) {
 	}
 }
 
-// How it will be nobody knows: an instant that is later than now is a question that cannot be put.
+// An instant later than now is refused.
 func TestFutureIsRefused(t *testing.T) {
 	for _, args := range [][]string{{"at", "2999-01-01"}, {"diff", "-1h", "2999-01-01"}} {
 		r := execute(t, "", "", append(args, "--data", t.TempDir())...)

@@ -9,8 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// at --messages names what peek shows as peek does, and in its order; what only history tells
-// stands behind that.
+// at --messages shows the columns of peek in its order, and then those that only history has.
 func TestMessagesHaveTheColumnsOfPeek(t *testing.T) {
 	t.Parallel()
 	var peek []string

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A progress bar is shown to a person who waits: on a terminal, for long work, and not between
-// messages that are printed there.
+// A progress bar is shown on a terminal for long work, and not between messages that are printed
+// there.
 func TestWhoSeesABar(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -16,7 +16,7 @@ func TestWhoSeesABar(t *testing.T) {
 		want     bool
 	}{
 		{true, true, 999, false, false}, {true, true, 1000, false, true}, {true, true, 1001, false, true}, {true, true, 1, false, false},
-		{true, true, 0, false, true}, // nobody knows how many
+		{true, true, 0, false, true}, // unknown number
 		{true, true, 1000, true, false}, {true, true, 0, true, false},
 		// the messages go to a file
 		{false, true, 1000, true, true}, {false, true, 999, true, false}, {false, true, 0, true, true},
@@ -36,8 +36,8 @@ func TestWhoSeesABar(t *testing.T) {
 	}
 }
 
-// A progress bar says what is done, how far it is and how fast, with no control character of a
-// name, and leaves nothing behind.
+// A progress bar shows the work done, its share and its rate. It prints no control character of a
+// name, and removes itself at the end.
 func TestBar(t *testing.T) {
 	t.Parallel()
 	for total, want := range map[int]string{1000: "(600/1000", 0: "(600/-"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// With --reason each command that changes something says why, and the log has it in the record of
-// the change. Another namespace does not mind.
+// With --reason each command that makes a change gives a reason, and the log has it in the record
+// of the change. Other namespaces ignore it.
 func TestReason(t *testing.T) {
 	t.Parallel()
 	change := func(t *testing.T, connection string) {

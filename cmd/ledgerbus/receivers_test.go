@@ -10,7 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// TestReceiversCommand: who receives from a queue of a real broker, and what is refused.
+// TestReceiversCommand lists the receivers of a queue of a real broker, and tests invalid
+// arguments.
 func TestReceiversCommand(t *testing.T) {
 	s := steps{t, startBroker(t)}
 	s.run(0, "orders: no messages\nnobody receives", "receivers", "orders")
@@ -32,8 +33,8 @@ func TestReceiversCommand(t *testing.T) {
 	}
 }
 
-// TestPrintReceivers: a number that is not known is a question mark, and what clients said steers
-// no terminal.
+// TestPrintReceivers prints an unknown number as a question mark, and removes control characters
+// from clients' texts.
 func TestPrintReceivers(t *testing.T) {
 	five, none, session := int32(5), 0, "A"
 	var b strings.Builder

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Where a machine has no root certificates, as in the container image, the binary's own are used:
-// an issuer of identity tokens and a namespace in the cloud are reached over TLS all the same. What
-// reads a directory alone does not load them.
+// On a machine without root certificates, such as the container image, the binary uses its built-in
+// ones. So an issuer of identity tokens and a cloud namespace are still reachable over TLS.
+// Commands that only read a directory do not load them.
 func TestRootsOfOurOwn(t *testing.T) {
 	t.Parallel()
 	const child = "LEDGERBUS_TEST_ROOTS"

@@ -9,8 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
-// What a start prints names addresses that are listened on, and tells of no other reach than they
-// have.
+// A start prints addresses on which it listens, with their actual reach.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	const warning = "addresses other than loopback"

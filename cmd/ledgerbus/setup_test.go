@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Reliability.md S3: init writes keys that nobody else has where nobody else can read them, and a
-// broker starts with them.
+// Reliability.md S3: init writes unique keys to a file that no other user can read, and a broker
+// starts with it.
 func TestInit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	r := execute(t, "", "", "init", "--config", file)
@@ -47,7 +47,7 @@ func TestInit(t *testing.T) {
 	serving(t, file)
 }
 
-// serving starts a broker for production from a config file and returns its process and its
+// serving starts a broker for production from a config file, and returns its process and its
 // address.
 func serving(t *testing.T, file string) (process *os.Process, address string, log *bufio.Scanner) {
 	t.Helper()
@@ -89,8 +89,8 @@ func serving(t *testing.T, file string) (process *os.Process, address string, lo
 	return cmd.Process, address, bufio.NewScanner(stderr)
 }
 
-// Management-api.md 5.2: SIGHUP takes over the keys of the config file; a file with a mistake
-// changes nothing.
+// Management-api.md 5.2: SIGHUP loads the keys of the config file; a file with a mistake changes
+// nothing.
 func TestKeysReplacedBySignal(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "bus.yaml")
 	put := func(rules string) {

@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// A slice of what a broker wrote answers as the whole directory does, and a broker starts on it and
-// delivers what is in it.
+// A slice of a broker's directory gives the same answers as the whole directory, and a broker can
+// start on it and deliver its messages.
 func TestSlice(t *testing.T) {
 	data := past(t)
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func TestSlice(t *testing.T) {
 	}
 }
 
-// same compares the answers of two directories, but for what is said about where history begins.
+// same compares the answers of two directories, except for notes about the beginning of history.
 func same(t *testing.T, a, b string, questions [][]string) {
 	t.Helper()
 	for _, args := range questions {
@@ -90,7 +90,7 @@ func same(t *testing.T, a, b string, questions [][]string) {
 	}
 }
 
-// A debugger carries out what is on its command line and its standard input, and ends as they say.
+// A debugger runs the commands of its command line and its standard input, and ends as they say.
 func TestDebug(t *testing.T) {
 	data := past(t)
 	before := execute(t, "", "", "log", "dump", data).out
@@ -122,8 +122,8 @@ func TestDebug(t *testing.T) {
 	}
 }
 
-// A slice that is killed while it is made is not there, however far it had come, and one that is
-// there is whole.
+// A slice that is killed while it is made does not exist, at whatever point. A slice that exists is
+// complete.
 func TestSliceKilled(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -170,7 +170,7 @@ func TestSliceKilled(t *testing.T) {
 	}
 }
 
-// entriesBelow is how many files and directories there are below one.
+// entriesBelow returns the number of files and directories below a directory.
 func entriesBelow(dir string) (n int) {
 	_ = filepath.WalkDir(dir, func(_ string, _ os.DirEntry, err error) error {
 		if err == nil {
@@ -181,8 +181,8 @@ func entriesBelow(dir string) (n int) {
 	return n
 }
 
-// A directory is cut and stepped through while its broker serves: both see what was durable,
-// nothing appears in the directory or is lost from it, and the broker keeps its lease and goes on.
+// A directory is sliced and debugged while its broker serves. Both commands see the durable part,
+// the directory does not change, and the broker keeps its lease and continues.
 func TestSliceAndDebugBesideBroker(t *testing.T) {
 	data := t.TempDir()
 	broker, stop := startStoppable(t, data)
@@ -192,7 +192,7 @@ func TestSliceAndDebugBesideBroker(t *testing.T) {
 			t.Fatalf("%q: %+v", args, r)
 		}
 	}
-	// what is not marked as durable yet is not read
+	// data is read only when it is marked as durable
 	for !strings.Contains(execute(t, "", "", "log", "dump", data).out, "MessageDeadLettered") {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is marked as durable")
@@ -229,7 +229,7 @@ func TestSliceAndDebugBesideBroker(t *testing.T) {
 	}
 }
 
-// namesIn is the paths of all files of a directory.
+// namesIn returns the paths of all files of a directory.
 func namesIn(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {

@@ -12,10 +12,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/archive"
 )
 
-// counts are what an entity holds, in the names that `at` has for it.
+// counts are the message counts of an entity, with the names in `at`.
 type counts struct{ Active, DeadLetter, Scheduled, Transfer, TransferDeadLetter int }
 
-// countsAt are the counts of all entities of a directory at an instant, by path.
+// countsAt returns the counts of all entities of a directory at an instant, by path.
 func countsAt(t *testing.T, dir, at string) map[string]counts {
 	t.Helper()
 	r := execute(t, "", "", "at", at, "--data", dir, "-o", "json")
@@ -39,8 +39,8 @@ func countsAt(t *testing.T, dir, at string) map[string]counts {
 	return all
 }
 
-// countsOf are those that a broker tells of its queues, and of the subscription through which
-// messages move.
+// countsOf returns a broker's counts of its queues, and of the subscription through which messages
+// move.
 func countsOf(t *testing.T, broker string) map[string]counts {
 	t.Helper()
 	all := map[string]counts{}
@@ -64,9 +64,9 @@ func countsOf(t *testing.T, broker string) map[string]counts {
 	return all
 }
 
-// A slice may begin and end between any two steps of a move or around a transaction: it is sound,
-// tells what the whole directory tells, and a broker that opens it has what there was at its end,
-// moves nothing of it, takes new messages, and leaves it sound.
+// A slice may begin and end between any two steps of a move or a transaction. It is sound, gives
+// the same answers as the whole directory, and a broker that opens it has the state of its end. The
+// broker moves none of its messages, accepts new ones, and leaves it sound.
 func TestSliceWithMovesUnderWay(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	for name, content := range archive.Files(t, filepath.Join("..", "..", "test", "compatible", "testdata", "moves.tar.gz")) {
@@ -107,7 +107,7 @@ func TestSliceWithMovesUnderWay(t *testing.T) {
 	}
 }
 
-// underWay is how many messages are in transfer.
+// underWay returns the number of messages in transfer.
 func underWay(all map[string]counts) (n int) {
 	for _, c := range all {
 		n += c.Transfer
@@ -116,7 +116,7 @@ func underWay(all map[string]counts) (n int) {
 }
 
 // cutBetween makes a slice, compares it with the directory at its beginning, at a time inside it
-// and at its end, and lets a broker go on with it.
+// and at its end, and starts a broker on it.
 func cutBetween(t *testing.T, data, since, until string, inside []string, end map[string]counts) {
 	t.Helper()
 	into := filepath.Join(t.TempDir(), "incident")
@@ -160,8 +160,8 @@ func cutBetween(t *testing.T, data, since, until string, inside []string, end ma
 	}
 }
 
-// What was before history begins is not guessed: the question is refused, and says where it begins.
-// What goes on over it says so in a note.
+// The time before history begins is not guessed: a question about it is refused, with the beginning
+// of history. An answer that spans it contains a note.
 func TestBeforeTheHorizon(t *testing.T) {
 	data, late := past(t), filepath.Join(t.TempDir(), "late")
 	timeOf := func(where string) string {

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// howFar is the one thing that an answer from the directory of a running broker has and no other: a
-// line on stderr for each log, which says how far it was read.
+// howFar matches the only difference of an answer from the directory of a running broker: a line on
+// stderr for each log with the LSN read up to.
 var howFar = regexp.MustCompile(`(?m)^partition \d+: read up to durable LSN \d+; a broker may be using the directory\n`)
 
-// A question has one answer, in each form, whoever is asked: a running broker, its directory
-// meanwhile, a backup of it, the directory of the stopped broker.
+// A question has the same answer, in each form, from a running broker, its directory meanwhile, a
+// backup of it, and the directory of the stopped broker.
 func TestSameAnswerFromEverySource(t *testing.T) {
 	data, copied := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "copy")
 	broker, stop := startStoppable(t, data)
@@ -37,7 +37,7 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 		return strings.TrimSpace(found[len(found)-1])
 	}
 	first, last := place("type = 'sent' AND number = 1"), place("type = 'completed'")
-	// what is not marked as durable yet is not read
+	// data is read only when it is marked as durable
 	for !strings.Contains(execute(t, "", "", "events", "orders", "--type", "completed", "--data", data).out, last+"\n") {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is marked as durable")
@@ -68,7 +68,7 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 	for i, want := range door {
 		q := append(slices.Clone(questions[i/len(forms)]), forms[i%len(forms)])
 		for source, got := range map[string]result{"its directory": beside[i], "its backup": backup[i], "its directory when it was stopped": stopped[i]} {
-			// a broker's refusal has a status, and the command that asked
+			// a broker's refusal contains a status and the command
 			if got.errOut = howFar.ReplaceAllString(got.errOut, ""); want.code != 0 {
 				got.errOut = want.errOut
 			}
@@ -85,8 +85,8 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 	}
 }
 
-// questionsAbout are questions whose answers do not change while a broker goes on: they end at a
-// place, or are about what is over.
+// questionsAbout returns questions whose answers do not change while a broker continues: they end
+// at a place, or are about settled messages.
 func questionsAbout(first, last, message string) [][]string {
 	return [][]string{
 		{"story", "orders#1"}, {"story", "--message-id", "poison"}, {"story", "--message-id", "W-1"}, {"why", "orders/$dlq"}, {"why", "orders#2"},

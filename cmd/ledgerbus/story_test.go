@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// types types a command on a data directory and returns what it prints.
+// types runs a command on a data directory and returns its output.
 func types(t *testing.T, data string, args ...string) string {
 	t.Helper()
 	r := execute(t, "", "", append(args, "--data", data)...)
@@ -17,8 +17,7 @@ func types(t *testing.T, data string, args ...string) string {
 	return r.out
 }
 
-// wants compares what was printed with expressions, each of which must be found behind the one
-// before.
+// wants checks that the output matches the expressions in order.
 func wants(t *testing.T, got string, lines ...string) {
 	t.Helper()
 	rest := got
@@ -31,7 +30,8 @@ func wants(t *testing.T, got string, lines ...string) {
 	}
 }
 
-// A message's life is told while its broker runs: who sent it, who tried, and what became of it.
+// The story of a message is available while its broker runs: who sent it, who tried to receive it,
+// and its outcome.
 func TestStory(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker := startBroker(t, "data", data)
@@ -75,8 +75,8 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// settle waits until what a running broker has written can be read beside it, which takes a second:
-// the question, asked again until it has the answer.
+// settle repeats a question until the running broker's last writes can be read from its directory,
+// which takes a second.
 func settle(t *testing.T, data, has string, args ...string) {
 	t.Helper()
 	for t.Context().Err() == nil {

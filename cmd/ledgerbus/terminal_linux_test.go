@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onTerminal runs the command with a terminal for its standard output, and returns what it printed
-// there and on standard error.
+// onTerminal runs the command with a terminal as its standard output, and returns its output there
+// and on standard error.
 func onTerminal(t *testing.T, connection string, args ...string) (out, errOut string) {
 	t.Helper()
 	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -39,7 +39,7 @@ func onTerminal(t *testing.T, connection string, args ...string) (out, errOut st
 	cmd.Stdout, cmd.Stderr = terminal, &noted
 	done := make(chan struct{})
 	go func() {
-		// ends with an error when nothing has the terminal open any more
+		// ends with an error when no process has the terminal open
 		_, _ = io.Copy(&printed, screen)
 		close(done)
 	}()
@@ -52,9 +52,9 @@ func onTerminal(t *testing.T, connection string, args ...string) (out, errOut st
 	return strings.ReplaceAll(printed.String(), "\r\n", "\n"), noted.String()
 }
 
-// events without a range stops on a terminal after 200 events, whoever answers, and says how to go
-// on; what it says to add prints the rest. With a range, and where no person reads, all are
-// printed.
+// On a terminal, events without a range stops after 200 events, whatever the source, and prints how
+// to continue; the printed flags give the rest. With a range, or without a terminal, it prints all
+// events.
 func TestEventsOnATerminal(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)

@@ -15,7 +15,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
-// startFloor serves for the length of a test.
+// startFloor runs a floor server until the test ends.
 func startFloor(t *testing.T) Target {
 	t.Helper()
 	s, err := floor.Listen("127.0.0.1:0", floor.Options{})

@@ -30,7 +30,7 @@ func read(t *testing.T, f *entityFile) []engine.PutEntity {
 	return put
 }
 
-// rulesOf are the rules of all subscriptions of a topic.
+// rulesOf returns the rules of all subscriptions of a topic.
 func rulesOf(t *testing.T, put []engine.PutEntity, topic string) *filter.Set {
 	t.Helper()
 	rules := filter.NewSet()
@@ -47,7 +47,7 @@ func rulesOf(t *testing.T, put []engine.PutEntity, topic string) *filter.Set {
 	return rules
 }
 
-// matching is how many subscriptions get a message with the properties.
+// matching returns the number of subscriptions that get a message with the properties.
 func matching(rules *filter.Set, properties map[string]any) int {
 	m := new(filter.Message)
 	for name, v := range properties {

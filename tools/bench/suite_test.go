@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 )
 
-// The suite starts this program again as `… floor`: then the test program is the command.
+// The suite starts this program again as `… floor`; then the test binary runs as the command.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		app := &cli.App{Name: "ledgerbench", Commands: Commands()}
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The floor server stands in for a broker that runs already.
+// The floor server replaces a running broker.
 func TestSuiteMeasuresARunningBroker(t *testing.T) {
 	target := startFloor(t)
 	report, err := Suite(t.Context(), SuiteOptions{
@@ -110,8 +110,8 @@ func TestProcessFigures(t *testing.T) {
 	}
 }
 
-// The loads of the stage of deliveries, at a floor server that keeps messages: every row has a
-// figure for each way of settling.
+// Runs the loads of the stage of deliveries with a floor server that keeps messages: every row has
+// a figure for each way of settling.
 func TestDeliveriesAtAFloorThatKeeps(t *testing.T) {
 	f, err := floor.Listen("127.0.0.1:0", floor.Options{Dir: t.TempDir()})
 	if err != nil {

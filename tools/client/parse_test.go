@@ -14,7 +14,7 @@ import (
 	wire "github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// values are values of every type of AMQP, with those at which the forms in JSON could fail.
+// values are values of every type of AMQP, including those that are difficult in JSON.
 var values = []any{
 	nil, true, false, uint8(0), uint8(255), uint16(65535), uint32(0), uint32(math.MaxUint32), uint64(0), uint64(math.MaxUint64),
 	int8(-128), int16(-32768), int32(math.MinInt32), int64(0), int64(math.MinInt64), int64(math.MaxInt64),
@@ -32,7 +32,7 @@ var values = []any{
 	wire.Described{Descriptor: uint64(0x13700000001), Value: int32(7)},
 }
 
-// compounds are values that only bodies and annotations have.
+// compounds are values that only bodies and annotations can have.
 var compounds = []any{
 	wire.List{}, wire.List{nil, int32(1), "a", wire.List{wire.Symbol("s")}}, wire.Map{}, wire.Map{{Key: "a", Value: int64(1)}, {Key: "b", Value: "x"}},
 	wire.Map{{Key: "type", Value: "int"}}, wire.Map{{Key: "Descriptor", Value: "d"}, {Key: "Value", Value: int64(1)}}, wire.Map{{Key: "base64", Value: "AA=="}},
@@ -43,7 +43,7 @@ var compounds = []any{
 	wire.Array{Elem: wire.CodeLong, Descriptors: []any{wire.Symbol("d"), uint64(9)}, Values: []any{int64(5)}},
 }
 
-// again is the encoded message after it was printed in JSON and read back, and that JSON.
+// again returns a message's encoding after it was printed as JSON and read back, and that JSON.
 func again(t *testing.T, encoded []byte) (back []byte, line string) {
 	t.Helper()
 	m, err := decode(encoded)
@@ -68,8 +68,7 @@ func again(t *testing.T, encoded []byte) (back []byte, line string) {
 	return back, string(printed)
 }
 
-// sections is a message in a form that can be compared: each section with its value, in AMQP's
-// types.
+// sections returns a message in a comparable form: each section with its value, in AMQP's types.
 func sections(t *testing.T, encoded []byte) (list []any) {
 	t.Helper()
 	for len(encoded) > 0 {
@@ -91,7 +90,7 @@ func sections(t *testing.T, encoded []byte) (list []any) {
 	return list
 }
 
-// widened gives arrays the constructor that the encoder prefers: there are several for a type.
+// widened gives arrays the constructor that the encoder prefers, because a type can have several.
 func widened(v any) any {
 	switch v := v.(type) {
 	case wire.Array:
@@ -111,8 +110,8 @@ func widened(v any) any {
 	return v
 }
 
-// A message that was printed and is sent again is the same, whatever is in its properties,
-// annotations and body.
+// A message that was printed and is sent again is the same, whatever its properties, annotations
+// and body.
 func TestPrintedMessageIsSentAsItWas(t *testing.T) {
 	t.Parallel()
 	head := func() []byte {
@@ -145,7 +144,7 @@ func TestPrintedMessageIsSentAsItWas(t *testing.T) {
 	}
 }
 
-// Each field that a sender can set is printed and read back, and those that were not set are not.
+// Each field that a sender can set is printed and read back; unset fields are not.
 func TestFieldsOfASenderSurvive(t *testing.T) {
 	t.Parallel()
 	full := wire.AppendHeader(nil, &wire.Header{Durable: wire.Some(true), Priority: wire.Some(uint8(7)), TTL: wire.Some(uint32(90_001))})
@@ -175,7 +174,7 @@ func TestFieldsOfASenderSurvive(t *testing.T) {
 	}
 }
 
-// What the broker sets is printed and not sent again.
+// Values that the broker sets are printed and not sent again.
 func TestFieldsOfTheBrokerAreIgnored(t *testing.T) {
 	t.Parallel()
 	m, err := ParseMessage([]byte(`{"sequenceNumber":9,"messageId":"m","state":"deferred","enqueuedSequenceNumber":4,"enqueuedTime":"2026-01-02T03:04:05Z","expiresAt":"2026-01-02T03:04:05Z",` +
@@ -186,14 +185,14 @@ func TestFieldsOfTheBrokerAreIgnored(t *testing.T) {
 	if m.Header != nil || m.Annotations != nil || m.ApplicationProperties != nil || m.Properties.MessageID != "m" || m.Properties.AbsoluteExpiryTime != nil || string(m.GetData()) != "x" {
 		t.Errorf("%+v %+v; want the id and the body alone", m, m.Properties)
 	}
-	// longer than the header can say
+	// too long for the header
 	m, err = ParseMessage([]byte(`{"timeToLive":"P365D","creationTime":"2026-01-01T00:00:00Z","body":""}`))
 	if err != nil || m.Header.TTL.Milliseconds() != math.MaxUint32 || m.Properties.AbsoluteExpiryTime.Format("2006-01-02") != "2027-01-01" {
 		t.Errorf("%+v %+v, %v; want a time to live between two times", m.Header, m.Properties, err)
 	}
 }
 
-// What people write by hand can leave out what they do not need.
+// A message written by hand may omit fields.
 func TestMessagesWrittenByHand(t *testing.T) {
 	t.Parallel()
 	m, err := ParseMessage([]byte(`{"properties":{"region":"eu","n":3,"f":1.5,"id":{"type":"uuid","value":"02000000-0000-0000-0000-000000000000"}},"body":{"a":[1,"x"]},"bodyType":"value"}`))
@@ -278,7 +277,7 @@ func TestBatchOfParsedMessages(t *testing.T) {
 	}
 }
 
-// Whatever is accepted is printed in a way that is accepted again, as the same message.
+// Every accepted message is printed in a form that is accepted again as the same message.
 func FuzzParseMessage(f *testing.F) {
 	for _, line := range []string{
 		`{"messageId":"7","messageIdType":"ulong","properties":{"a":1.5,"b":"x"},"propertyTypes":{"b":"char"},"body":{"base64":"/wA="}}`,

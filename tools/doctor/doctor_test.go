@@ -37,8 +37,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// A stored state that a replay does not come to is damage: doctor names its file, and what to type
-// for all of it.
+// A stored state that differs from the replay is damage. doctor names its file, and the command
+// that lists all damage.
 func TestStateThatNoReplayComesTo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,7 +60,7 @@ func TestStateThatNoReplayComesTo(t *testing.T) {
 	}
 }
 
-// Measuring leaves no files behind, even where it ends at once.
+// Measurements leave no files, even if they end at once.
 func TestSync(t *testing.T) {
 	t.Parallel()
 	for _, ended := range []bool{false, true} {

@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What takes the place of a blob has its size, and can be read as something of the same role.
+// The replacement of a blob has its size, and can be read in the same role.
 func TestSubstitute(t *testing.T) {
 	t.Parallel()
 	sizes := []int{131, 132, 133, 134, 255, 256, 300, 16_260, 16_261, 16_262, 16_263, 16_390, 100_000, 3 << 20}
@@ -34,7 +34,7 @@ func TestSubstitute(t *testing.T) {
 	}
 }
 
-// FuzzPayload: any stored bytes have a payload, which is not longer than they are.
+// FuzzPayload: any stored bytes have a payload that is not longer.
 func FuzzPayload(f *testing.F) {
 	f.Add(body("x", 100))
 	f.Add([]byte{0, 0x53, 0x73, 0xc0, 2, 1, 0x40, 0, 0x53, 0x77, 0xa1, 1, 'x'})

@@ -38,7 +38,7 @@ const (
 
 const key = "c2VjcmV0IG9mIHdlYXRoZXIgMDEyMzQ1Njc4OWFiY2Q="
 
-// model writes a directory in which random things happen.
+// model writes a directory with random events.
 type model struct {
 	t    *testing.T
 	dir  *logdir.Dir
@@ -115,7 +115,7 @@ func (m *model) append(in int, events ...event.Event) {
 	m.dir.Append(l.Writer, m.now, events...)
 }
 
-// save makes checkpoints, so that not all states are made from the beginning.
+// save makes checkpoints, so that not all states are replayed from the beginning.
 func (m *model) save() {
 	for i := range 2 {
 		s := m.saved[i]
@@ -137,7 +137,7 @@ func (m *model) seal() {
 	}
 }
 
-// sent is a message as a client sends it, with a payload.
+// sent returns a message as a client sends it, with a payload.
 func sent(payload string) []byte {
 	return append([]byte{0, 0x53, 0x73, 0xc0, 2, 1, 0x40, 0, 0x53, 0x75, 0xa0, byte(len(payload))}, payload...)
 }
@@ -185,7 +185,7 @@ func (m *model) step() {
 	}
 }
 
-// origin is a random origin, and the event that defines it, if no event of the chapter has done so.
+// origin returns a random origin, and the event that defines it unless the chapter contains one.
 func (m *model) origin(in int) (event.OriginID, []event.Event) {
 	l := &m.logs[in]
 	if l.known == nil || l.Batch().BeginsChapter() {
@@ -222,8 +222,8 @@ func (m *model) settle(in int, own event.Envelope, n event.SequenceNumber, k int
 	}
 }
 
-// transfer begins a move from orders to bills, which are in two logs, or takes one that is under
-// way a step further.
+// transfer starts a move from orders to bills, which are in two logs, or advances a move in
+// progress.
 func (m *model) transfer() {
 	const source, destination = 1, 0 // logs
 	own := envelopeOf(orders, 0)
@@ -282,7 +282,7 @@ func (m *model) cut(o excerpt.Options) (*excerpt.Slice, log.Store, string) {
 	return made, s, dir
 }
 
-// stateOf replays what a log has of some entities, up to a time; nil: of all.
+// stateOf replays a log's part of some entities up to a time; nil: all entities.
 func stateOf(t *testing.T, s log.Store, id log.PartitionID, of map[event.EntityID]bool, below event.LSN, until event.Time) *index.Index {
 	t.Helper()
 	p, err := s.Open(t.Context(), id)
@@ -313,8 +313,8 @@ func stateOf(t *testing.T, s log.Store, id log.PartitionID, of map[event.EntityI
 	return x
 }
 
-// described is all of a state that can be shown, without where bodies stand; with bodies also what
-// is in them.
+// described returns all visible parts of a state without the positions of bodies; with bodies also
+// their contents.
 func described(t *testing.T, x *index.Index, p log.Partition, bodies bool) string {
 	t.Helper()
 	var b strings.Builder
@@ -362,7 +362,7 @@ func read(t *testing.T, p log.Partition, b event.Blob) []byte {
 	return got
 }
 
-// eventsOf are the rows that a question about events shows.
+// eventsOf returns the rows of a question about events.
 func eventsOf(t *testing.T, s log.Store, r ledger.Range) (rows []string) {
 	t.Helper()
 	err := ledger.New(s, func(l ledger.Line) error {
@@ -377,9 +377,8 @@ func eventsOf(t *testing.T, s log.Store, r ledger.Range) (rows []string) {
 	return rows
 }
 
-// A slice has, at its beginning and at its end, the state of the original as far as its entities
-// go, moves that are under way included, the same events in between, and all bodies that any of
-// these point to.
+// A slice has, at its beginning and at its end, the original's state of its entities including
+// moves in progress. It has the same events in between, and all bodies that any of these point to.
 func TestSlice(t *testing.T) {
 	t.Parallel()
 	related := map[string]map[event.EntityID]bool{"": nil, "orders": {orders: true}, "bills": {bills: true}, "weather": {weather: true, all: true, some: true},
@@ -456,7 +455,7 @@ func (m *model) compare(o excerpt.Options, of map[event.EntityID]bool, until eve
 	}
 }
 
-// hidden checks that the bodies of a state can be read, and are not those of the original.
+// hidden checks that the bodies of a state can be read and differ from the original's.
 func (m *model) hidden(p, whole log.Partition, x *index.Index, how excerpt.Bodies) {
 	t := m.t
 	for _, s := range x.Slices() {
@@ -487,7 +486,7 @@ func (m *model) hidden(p, whole log.Partition, x *index.Index, how excerpt.Bodie
 	}
 }
 
-// Nothing of the keys of entities is in a slice, and what is dropped is in none of its files.
+// A slice contains no keys of entities, and none of its files contains dropped data.
 func TestSliceHidesKeys(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 9)
@@ -514,7 +513,7 @@ func TestSliceHidesKeys(t *testing.T) {
 	}
 }
 
-// A broker can go on with a slice: its log continues behind the slice's history, which stays.
+// A broker can continue on a slice: its log continues after the slice's history, which stays.
 func TestSliceGoesOn(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 11)
@@ -536,8 +535,8 @@ func TestSliceGoesOn(t *testing.T) {
 	}
 }
 
-// A slice that was broken off is not taken for one, and nothing is written to a directory that is
-// not empty.
+// An interrupted slice is not accepted as one, and nothing is written to a directory that is not
+// empty.
 func TestSliceIsWhole(t *testing.T) {
 	t.Parallel()
 	m := newModel(t, 13)

@@ -29,7 +29,7 @@ import (
 
 func discard(ledger.Line) error { return nil }
 
-// export exports a directory, and returns where the export is.
+// export exports a directory and returns the path of the export.
 func export(t testing.TB, dir string, o Options) (string, Summary) {
 	t.Helper()
 	s, err := log.Open(t.Context(), dir, log.Options{Shared: true})
@@ -47,7 +47,7 @@ func export(t testing.TB, dir string, o Options) (string, Summary) {
 	return o.Dir, sum
 }
 
-// odd is a directory with texts and sequences of events that formats trip over.
+// odd returns a directory with texts and sequences of events that are difficult for formats.
 func odd(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "data")
@@ -76,8 +76,8 @@ func odd(t *testing.T) string {
 	return name
 }
 
-// The three forms have the same rows with the same values, and nothing in the texts can steer a
-// terminal or a spreadsheet.
+// The three forms have the same rows with the same values, and no text can control a terminal or a
+// spreadsheet.
 func TestFormsAgree(t *testing.T) {
 	t.Parallel()
 	data := odd(t)
@@ -158,8 +158,8 @@ func agree[T any](t *testing.T, name, parquetDir, jsonDir, csvDir string) []T {
 	return rows
 }
 
-// An export has every event of a larger log once, in its order, sealed or not, and the rows of
-// other tables that are made of them.
+// An export has every event of a larger log once, in order, sealed or not, and the rows of other
+// tables that result from them.
 func TestExportHasAll(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []bool{false, true} {
@@ -208,8 +208,8 @@ func TestExportHasAll(t *testing.T) {
 	}
 }
 
-// An export is not added to, and the files of one that was broken off do not have the names of an
-// export.
+// A second export into the same directory is refused, and the files of an interrupted export do not
+// have final names.
 func TestExportIsWholeOrNot(t *testing.T) {
 	t.Parallel()
 	data := odd(t)
@@ -239,7 +239,7 @@ func TestExportIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// brokenOff is a source whose logs cannot be read a second time, but for the first frames.
+// brokenOff is a source whose logs cannot be read a second time, except for the first frames.
 type brokenOff struct {
 	ledger.Source
 	err    error
@@ -251,8 +251,8 @@ func (b brokenOff) Open(ctx context.Context, id log.PartitionID) (log.Partition,
 	return &unreadable{Partition: p, err: b.err, frames: b.frames}, err
 }
 
-// A log that cannot be read to its end is an error, and no export. With Partial the others are
-// exported, and the summary says from where on it is missing.
+// A log that cannot be read to its end is an error, and there is no export. With Partial the other
+// logs are exported, and the summary says where the log is missing.
 func TestPartialExport(t *testing.T) {
 	t.Parallel()
 	data := odd(t)
@@ -293,7 +293,7 @@ func TestPartialExport(t *testing.T) {
 	}
 }
 
-// BenchmarkExport is about events for each second of one core: export does all of its work in one
+// BenchmarkExport measures events per second of one core: export does all of its work in one
 // goroutine.
 func BenchmarkExport(b *testing.B) {
 	data := filepath.Join(b.TempDir(), "data")
@@ -312,8 +312,8 @@ func BenchmarkExport(b *testing.B) {
 	}
 }
 
-// processor is the CPU time that the program has used: what an export costs on a machine that other
-// programs use, too.
+// processor returns the CPU time of the program: the cost of an export on a machine that other
+// programs use too.
 func processor(b *testing.B) time.Duration {
 	var use syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
@@ -322,7 +322,7 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// unreadable is a log that gives an error when it is read for its rows.
+// unreadable is a log that returns an error when it is read for its rows.
 type unreadable struct {
 	log.Partition
 	err    error

@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log"
 )
 
-// logs are the logs of a broker, as entries by partition.
+// logs are a broker's logs, as entries by partition.
 type logs struct {
 	namespace string
 	first     uint64
@@ -74,7 +74,7 @@ func newLogs(frames int) *logs {
 	return b
 }
 
-// mirrored is a round of a mirror, opened and closed.
+// mirrored runs a round of a mirror that it opens and closes.
 func mirrored(dir string, b *logs, o Options) error {
 	m, err := Open(dir, o)
 	if err != nil {
@@ -83,7 +83,7 @@ func mirrored(dir string, b *logs, o Options) error {
 	return errors.Join(m.Round(context.Background(), b.read), m.Close())
 }
 
-// entries are what anybody reads with the library.
+// entries reads a mirror with the library.
 func entries(t *testing.T, dir string, id int) (list []string) {
 	t.Helper()
 	l, err := wal.Open(filepath.Join(dir, fmt.Sprintf("%02d", id)), nil)
@@ -112,7 +112,7 @@ func same(t *testing.T, dir string, b *logs, what string) {
 	}
 }
 
-// newest is the last file of a log, and its contents.
+// newest returns the last file of a log with its contents.
 func newest(t *testing.T, dir string) (string, []byte) {
 	t.Helper()
 	names, err := files(dir)
@@ -127,8 +127,8 @@ func newest(t *testing.T, dir string) (string, []byte) {
 	return name, data
 }
 
-// Whatever the last file has lost of its end, or however much of what follows is zeros or half an
-// entry, the mirror goes on without gap or repetition.
+// Whatever part of the last file is lost, or replaced by zeros or half an entry, the mirror
+// continues without a missing or duplicate entry.
 func TestTornTail(t *testing.T) {
 	t.Parallel()
 	b := newLogs(40)
@@ -161,7 +161,7 @@ func TestTornTail(t *testing.T) {
 	}
 }
 
-// After a source has broken off, anywhere, the mirror goes on where it broke off, even within a
+// After an interruption of the source at any point, the mirror continues there, even within a
 // frame.
 func TestSourceBreaksOff(t *testing.T) {
 	t.Parallel()
@@ -183,8 +183,7 @@ func TestSourceBreaksOff(t *testing.T) {
 	same(t, dir, b, "at the end")
 }
 
-// For history that was removed before it was mirrored there is one entry, and where nothing is
-// missing there is none.
+// Removed history that was not mirrored has one entry; without a gap there is none.
 func TestGap(t *testing.T) {
 	t.Parallel()
 	b := newLogs(10)
@@ -222,7 +221,8 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// What is not a torn tail, another log, and a second mirror are refused, and nothing is changed.
+// Damage that is not a torn tail, another log, and a second mirror are refused, and nothing is
+// changed.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	b := newLogs(20)

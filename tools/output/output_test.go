@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 )
 
-// thing is what the command below prints.
+// thing is the type that the command below prints.
 type thing struct {
 	name string
 	size int
@@ -32,7 +32,7 @@ func things(of []thing, args ...string) (string, error) {
 	return out.String(), err
 }
 
-// A command that prints rows is a flag and a call, and has every format.
+// A command that prints rows needs a flag and a call, and has every format.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	two := []thing{{"orders", 5, []string{"a", "b<"}}, {"=1\n2", 1000, nil}}
@@ -55,7 +55,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// A format that a command does not have is a usage error that names those that it has.
+// A format that a command does not support is a usage error that names the supported formats.
 func TestFlag(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -78,7 +78,7 @@ func TestFlag(t *testing.T) {
 	}
 }
 
-// Lines of an answer: CSV has the rows alone, and everything else on the other output.
+// In CSV, only the rows of an answer are on the output; all other lines are notes.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[Format][2]string{
@@ -97,7 +97,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What was done is a sentence for people, and the thing for programs.
+// The result of a command is a sentence for people and a row for programs.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	for format, want := range map[Format]string{

@@ -7,12 +7,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// sink is a connection that takes everything.
+// sink is a connection that accepts everything.
 type sink struct{ net.Conn }
 
 func (sink) Write(p []byte) (int, error) { return len(p), nil }
 
-// A server that allocates per message would be no floor.
+// A server that allocates per message would not be a lower bound.
 func TestNothingIsAllocatedPerMessage(t *testing.T) {
 	s := &Server{options: Options{}.withDefaults(), message: encodeMessage(1024)}
 	c := newConn(s, sink{})

@@ -111,7 +111,7 @@ func TestSettledSendsAreNotAnswered(t *testing.T) {
 	}
 }
 
-// Each way of settling is confirmed, and bodies arrive whole at a client with small frames.
+// Each way of settling is confirmed, and bodies are complete for a client with small frames.
 func TestReceiversGetMessagesWithoutEnd(t *testing.T) {
 	for _, settleRange := range []int{1, 16, 1000} {
 		s := listen(t, floor.Options{MessageSize: 3000, SettleRange: settleRange})
@@ -218,8 +218,8 @@ func TestWhatIsNotAMQPEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A floor that keeps messages gives each one that it was sent to one receiver, in order, whole, and
-// answers sends and settlements.
+// A floor server that keeps messages delivers each sent message to one receiver, in order and
+// complete, and answers sends and settlements.
 func TestKeepsWhatItIsSent(t *testing.T) {
 	s := listen(t, floor.Options{Dir: t.TempDir()})
 	out := session(t, s, &amqp.ConnOptions{MaxFrameSize: 1024})

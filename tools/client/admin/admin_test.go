@@ -26,7 +26,7 @@ import (
 
 var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// namespace is a server that answers as it is told and remembers what it was asked.
+// namespace is a server that gives prepared answers and records its requests.
 type namespace struct {
 	*Client
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ type namespace struct {
 	bodies  []string
 }
 
-// serve starts a namespace. It gives the answers in turn, and the last one again and again.
+// serve starts a namespace. It gives the answers in turn, and repeats the last one.
 func serve(t *testing.T, answers ...func(http.ResponseWriter, *http.Request)) *namespace {
 	t.Helper()
 	ns := &namespace{}
@@ -84,7 +84,7 @@ func rule(name string) document.Entry {
 	return document.Entry{Title: name, Rule: &event.Rule{Name: name, Filter: event.Filter{Kind: event.SQLFilter, Text: "a < 1"}}}
 }
 
-// Every operation of 2.1: what is asked, in which words, and with which headers.
+// Tests the words and headers of every operation of 2.1.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	subscription := SubscriptionPath("a/b", "audit")
@@ -146,7 +146,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// Only settings that are present go to the broker; targets of forwarding go as URLs, with tokens
+// Only present settings are sent to the broker. Forwarding targets are sent as URLs, with tokens
 // for them (1.7, 3.8).
 func TestBodies(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// archive is a tar archive of files, each of its name, or "name/" for a directory.
+// archive returns a tar archive with the named files; "name/" is a directory.
 func archive(t *testing.T, names ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -39,7 +39,7 @@ func archive(t *testing.T, names ...string) []byte {
 	return b.Bytes()
 }
 
-// sends answers with a backup, of which it sends the first bytes.
+// sends answers with the first bytes of a backup.
 func sends(body []byte, n int) func(http.ResponseWriter, *http.Request) {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for name, value := range map[string]string{"Content-Type": "application/x-tar", "X-Ledgerbus-Backup-Id": "ab000000-0000-0000-0000-000000000000",
@@ -77,7 +77,7 @@ func receive(ctx context.Context, ns *namespace) (string, error) {
 	return got, err
 }
 
-// A backup is whole when its last file has come; anything else that comes is an error.
+// A backup is complete when its last file has arrived; anything else is an error.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	whole := archive(t, "partitions/", "partitions/00/manifest", "namespace.json")

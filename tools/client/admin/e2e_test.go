@@ -25,7 +25,7 @@ func connect(t *testing.T) *admin.Client {
 	return c
 }
 
-// Lists of more than a page are whole and in order.
+// Lists of more than a page are complete and in order.
 func TestPagesOfTheBroker(t *testing.T) {
 	t.Parallel()
 	c := connect(t)
@@ -50,7 +50,7 @@ func TestPagesOfTheBroker(t *testing.T) {
 	}
 }
 
-// MA-083, MA-084: rules come back as they were made, whatever they hold.
+// MA-083, MA-084: rules are read back unchanged.
 func TestRulesOfTheBroker(t *testing.T) {
 	t.Parallel()
 	c := connect(t)
@@ -107,8 +107,7 @@ func TestRulesOfTheBroker(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// What is not given has the broker's defaults, when an entity is created as when it is updated
-// (2.4).
+// Omitted values have the broker's defaults, for a creation and an update (2.4).
 func TestEntitiesOfTheBroker(t *testing.T) {
 	t.Parallel()
 	c := connect(t)
@@ -128,7 +127,7 @@ func TestEntitiesOfTheBroker(t *testing.T) {
 		got.Properties.UserMetadata != q.Properties.UserMetadata || got.Properties.MaxDeliveryCount != 10 || !cmp.Equal(got.Properties, made.Properties) {
 		t.Errorf("%+v\n%+v", got, made)
 	}
-	// All that came from the broker can go back.
+	// values from the broker can be sent back
 	got.Properties.MaxDeliveryCount, got.Properties.ForwardDeadLetteredMessagesTo = 3, ""
 	want := got.Properties
 	if got, err = c.Update(t.Context(), got); err != nil || !cmp.Equal(got.Properties, want) {

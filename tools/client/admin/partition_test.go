@@ -42,8 +42,8 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-// A refusal is reported once, in the broker's words; for an answer of another namespace the error
-// says that only Ledgerbus has such requests.
+// A refusal is reported once, in the broker's words. For an answer of another namespace the error
+// says that the command needs a Ledgerbus broker.
 func TestPartitionsRefused(t *testing.T) {
 	t.Parallel()
 	const others = "; this command needs a Ledgerbus broker of this version or later"
