@@ -19,8 +19,8 @@ func receiversCommand() *cli.Command {
 		Name: "receivers", Usage: "show the receivers of an entity and what each one waits for", ArgsUsage: "ENTITY",
 		Description: "Credit is the number of messages that the client asks for now, passed the part of it that the partitions\n" +
 			"have, in loop the part that they report. Unsettled is the number of messages that the client has not\n" +
-			"settled. A ? means unknown. Verdict names what the next delivery waits for; docs/guide/waiting.md explains\n" +
-			"each verdict. Works only with Ledgerbus brokers and needs a key with the right Manage.\n\n" +
+			"settled. A ? means unknown. Verdict is the reason why the next delivery waits; docs/guide/waiting.md explains\n" +
+			"each one. Works only with Ledgerbus brokers and needs a key with the right Manage.\n\n" +
 			"   ledgerbus receivers orders\n   ledgerbus receivers 'orders/$dlq'\n   ledgerbus receivers weather/Subscriptions/audit -o json",
 		Flags: connectionFlags(output.Flag(output.Text, output.JSON)), Action: receivers,
 	}

@@ -93,7 +93,7 @@ func (s *suite) deliver(ctx context.Context, round int, to side, l deliveryLoad,
 	// some may be locked by the closed link
 	if left := sent.Accepted - r.Completed - int64(load.Credit); left > 0 {
 		if _, err := Receive(ctx, to.target, Load{Count: left}); err != nil {
-			return fmt.Errorf("%s, %s: what is left: %w", to.name, name, err)
+			return fmt.Errorf("%s, %s: remaining messages: %w", to.name, name, err)
 		}
 	}
 	return nil

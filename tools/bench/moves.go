@@ -212,7 +212,7 @@ func (m *mover) loop(ctx context.Context) error {
 	if err := m.waitForDeadLetters(ctx, loopFrom, dead.Runtime.DeadLetter+looping); err != nil {
 		return err
 	}
-	m.Log("moves: sends beside a loop: p99 %v, %v without", short(beside.Send.P99), short(quiet.Send.P99))
+	m.Log("moves: sends during a loop: p99 %v, without %v", short(beside.Send.P99), short(quiet.Send.P99))
 	m.report.add(brokerSide, "sends to another queue, p99, µs", micros(quiet.Send.P99))
 	m.report.add(brokerSide, "sends to another queue while 10,000 messages go round, p99, µs", micros(beside.Send.P99))
 	if _, err := Receive(ctx, m.broker.target, Load{Count: quiet.Accepted + beside.Accepted}); err != nil {
