@@ -71,7 +71,7 @@ func TestBeside(t *testing.T) {
 		}
 	}
 	same()
-	var live bytes.Buffer // nobody uses the copy, and a broker may take it while it is read
+	var live bytes.Buffer // the copy is unused, and a broker may lock it while it is read
 	if err := tools.Dump(&live, stopped, tools.DumpOptions{Beside: tools.Beside{Live: true, Notes: stopper{t, stopped}}}); err != nil || strings.Count(live.String(), "\n") < 26 {
 		t.Errorf("%v\n%.1000s; want strings.Count(live.String(), \"\\n\") >= 26", err, live.String())
 	}

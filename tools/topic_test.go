@@ -111,7 +111,7 @@ func fill(v reflect.Value, text string, n *int) {
 				fill(v.Index(i), text, n)
 			}
 		case reflect.String:
-			v.SetString(fmt.Sprint(text, *n)) // what is equal before and after is not printed twice
+			v.SetString(fmt.Sprint(text, *n)) // equal values before and after are not printed twice
 		case reflect.Pointer:
 			v.Set(reflect.New(v.Type().Elem()))
 			fill(v.Elem(), text, n)

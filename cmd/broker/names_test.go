@@ -217,7 +217,7 @@ func TestNamesOfAnOlderLog(t *testing.T) {
 	n.ask(200, "DELETE", "/names.queue", "")
 	n.ask(201, "PUT", "/Names.Queue", described("Queue", ""), n.shown("names.queue", "names.queue")...)
 	bus = dial(t, n.b)
-	pass(t, bus, "From", "Names.Queue", complete(t)) // the order finds what was made again
+	pass(t, bus, "From", "Names.Queue", complete(t)) // the order finds the recreated entity
 	n.b.Crash()
 	n.ask(200, "GET", "/NAMES.QUEUE", "", n.shown("names.queue", "names.queue")...)
 	n.ask(200, "GET", "/from", "", n.shown("From", "From")...)

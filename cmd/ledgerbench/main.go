@@ -97,7 +97,7 @@ func exitCode(err error) int {
 		return exitWell
 	case is[usageError](err), is[cli.ExitCoder](err):
 		return exitUsage
-	case is[*client.Error](err), is[*admin.Error](err): // whatever made them fail
+	case is[*client.Error](err), is[*admin.Error](err): // for any cause
 		return exitRefused
 	case is[*fs.PathError](err), is[*os.LinkError](err), is[*os.SyscallError](err):
 		return exitIO

@@ -23,7 +23,7 @@ func TestAddresses(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		code int
-		text string // that is printed, of what it prints
+		text string // expected part of the output
 		n    int    // messages
 	}{
 		{[]string{"peek", "orders"}, 0, "#2  ", 2},

@@ -279,7 +279,7 @@ func TestSettingsAreWhole(t *testing.T) {
 				seen[at] = true
 			}
 		}
-		// What an entity file can say is what can be set; access rules have flags of their own.
+		// Every property in an entity file has a flag; access rules have separate flags.
 		all := settings.Diff(nil, []engine.PutEntity{filled(kind)})
 		if len(all) != 1 || len(all[0].Fields) != len(seen) {
 			t.Errorf("%s: %d flags for %d properties: %+v", kind, len(seen), len(all[0].Fields), all[0].Fields)

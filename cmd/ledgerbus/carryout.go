@@ -66,7 +66,7 @@ func (p *plan) losses(a *administration) string {
 func (p *plan) carryOut(a *administration) error {
 	bar := newEntityProgress(len(p.changes), "applying")
 	defer bar.finish()
-	var later []*admin.Entity // entities that are to forward to one that is not there yet
+	var later []*admin.Entity // entities that forward to an entity that does not exist yet
 	for i, c := range p.changes {
 		postponed, err := p.change(a, c)
 		if err != nil {
@@ -125,7 +125,7 @@ func (p *plan) change(a *administration, c settings.Change) (postponed *admin.En
 	}
 	p.there.byPath[path] = made
 	if rest != nil {
-		rest.Present |= made.Present // what was not given stays as the broker made it
+		rest.Present |= made.Present // other properties stay as the broker set them
 		properties := made.Properties
 		properties.ForwardTo, properties.ForwardDeadLetteredMessagesTo = rest.Properties.ForwardTo, rest.Properties.ForwardDeadLetteredMessagesTo
 		properties.AccessRules = rest.Properties.AccessRules

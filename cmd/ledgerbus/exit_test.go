@@ -174,7 +174,7 @@ func TestServeCannotMakeItsDirectory(t *testing.T) {
 // process is a broker in a separate process.
 type process struct {
 	*exec.Cmd
-	text       string // what it said when it was ready
+	text       string // output when it was ready
 	connection string
 	errOut     bytes.Buffer // not to be looked at before it has ended
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// A log of two chapters, the first of them sealed: a queue with three messages, two of which are
-// completed, and one of which is in each chapter's part of it.
+// sealedDirectory returns a log of two chapters, the first of them sealed. A queue gets four
+// messages, two of which are received and deleted. Each chapter contains one of the remaining two.
 func sealedDirectory(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()

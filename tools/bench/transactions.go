@@ -37,7 +37,7 @@ func (s *suite) transactions(ctx context.Context) error {
 		transactional bool
 	}{{"64 batches of 10 side by side", false}, {"64 transactions of 10 sends side by side", true}}
 	for round := range s.Rounds {
-		for i := range kinds { // every other round in reverse, so that neither always comes first
+		for i := range kinds { // alternate the order, so that neither kind is always first
 			k := kinds[(i+round)%len(kinds)]
 			r, err := runUnits(ctx, c, k.transactional, s.Size, s.Duration)
 			if err != nil {

@@ -93,7 +93,8 @@ func (t *table[T]) write() error {
 	return nil
 }
 
-// close writes what is left, and gives the file, durably, the name that says that it is complete.
+// close writes the remaining rows and durably renames the file to its final name, which says that
+// it is complete.
 func (t *table[T]) close() error {
 	err := t.write()
 	if err == nil && t.parquet != nil {

@@ -168,7 +168,8 @@ func TestSourceBreaksOff(t *testing.T) {
 	b := newLogs(10)
 	dir := t.TempDir()
 	for i := range 40 {
-		b.breaks = i%4 + 1 // 3 of a frame need 3 at a time at least: what is there comes again
+		// a frame of 3 needs at least 3 at a time, because existing entries arrive again
+		b.breaks = i%4 + 1
 		if err := mirrored(dir, b, Options{}); err != nil && !errors.Is(err, errBroken) {
 			t.Fatalf("%v; want no error or errBroken", err)
 		}
@@ -193,7 +194,7 @@ func TestGap(t *testing.T) {
 		t.Fatal(err)
 	}
 	had, upTo := len(b.all[0]), b.lsn[0][len(b.lsn[0])-1]+50
-	b.first = upTo // all that is mirrored goes
+	b.first = upTo // removes all mirrored entries
 	if err := mirrored(dir, b, Options{}); err != nil {
 		t.Fatal(err)
 	}
