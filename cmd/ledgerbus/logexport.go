@@ -22,8 +22,8 @@ func exportCommand() *cli.Command {
 		ArgsUsage: "DIR",
 		Description: "The tables are events, messages, locks, sessions and origins; docs/guide/export.md describes their columns.\n" +
 			"The directory OUT must be empty or not exist. A file gets its name when it is complete, and export.json is\n" +
-			"the last file. The next run removes an interrupted export and starts again. A partition that cannot be\n" +
-			"read is an error with exit code 4, unless --partial is given.\n\n" +
+			"the last file. If an export was interrupted, delete OUT before you start again. A partition that cannot\n" +
+			"be read is an error with exit code 4, unless --partial is given.\n\n" +
 			"   ledgerbus log export ./data --format parquet --into day\n" +
 			"   ledgerbus log export ./data --format csv --into locks --entity orders --since 24h --type locked --type lost" + besideHelp,
 		Flags: append([]cli.Flag{

@@ -15,7 +15,7 @@ const instantHelp = "\n\nAn instant is 03:12, 'yesterday 14:00', 2h or 7d (that 
 func whyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "why",
-		Usage:     "show why messages are in a dead-letter queue: causes, who and when, and changes made shortly before",
+		Usage:     "explain why messages are in a dead-letter queue: cause, actor, time, and changes made shortly before",
 		ArgsUsage: "ENTITY/$dlq | ENTITY#NUMBER",
 		Description: "   ledgerbus why 'orders/$dlq'\n" +
 			"   ledgerbus why orders#88114" + dataHelp,

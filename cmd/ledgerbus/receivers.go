@@ -17,8 +17,8 @@ import (
 func receiversCommand() *cli.Command {
 	return &cli.Command{
 		Name: "receivers", Usage: "show the receivers of an entity and what each one waits for", ArgsUsage: "ENTITY",
-		Description: "Credit is the number of messages that the client asks for now, passed the part of it that the partitions\n" +
-			"have, in loop the part that they report. Unsettled is the number of messages that the client has not\n" +
+		Description: "Credit is the number of messages that the client asks for now, passed is the part of it that the partitions\n" +
+			"have, and in loop is the part that they report. Unsettled is the number of messages that the client has not\n" +
 			"settled. A ? means unknown. Verdict is the reason why the next delivery waits; docs/guide/waiting.md explains\n" +
 			"each one. Works only with Ledgerbus brokers and needs a key with the right Manage.\n\n" +
 			"   ledgerbus receivers orders\n   ledgerbus receivers 'orders/$dlq'\n   ledgerbus receivers weather/Subscriptions/audit -o json",
