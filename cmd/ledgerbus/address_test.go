@@ -31,7 +31,7 @@ func TestAddresses(t *testing.T) {
 		{[]string{"peek", "orders/$dlq"}, 0, "#1  ", 1},
 		{[]string{"peek", "orders/$dlq#1"}, 0, "#1  ", 1},
 		{[]string{"peek", "orders#1"}, 1, "no message #1 in orders", 0},
-		{[]string{"peek", "orders#3", "--count", "2"}, 2, "--from, --count and --session exclude the number", 0},
+		{[]string{"peek", "orders#3", "--count", "2"}, 2, "--from, --count and --session cannot be used with the number", 0},
 		{[]string{"peek", "@0/8"}, 2, "@0/8 is a place in a log, not an entity", 0},
 		{[]string{"peek", "orders/$dead"}, 2, "unknown sub-queue", 0},
 		{[]string{"receive", "orders#2"}, 2, "--deferred 2", 0},

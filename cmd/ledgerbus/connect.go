@@ -54,7 +54,7 @@ func chooseNamespace(c *cli.Context) (namespace, error) {
 	program.TrustRoots()
 	text, name := c.String("connection-string"), c.String("context")
 	if text != "" && name != "" {
-		return namespace{}, usageError{errors.New("--connection-string and --context exclude each other")}
+		return namespace{}, usageError{errors.New("--connection-string and --context cannot be used together")}
 	}
 	if text == "" && name == "" {
 		text, name = os.Getenv("LEDGERBUS_CONNECTION_STRING"), os.Getenv("LEDGERBUS_CONTEXT")

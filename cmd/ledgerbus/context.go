@@ -160,7 +160,7 @@ func secretConnectionString(c *cli.Context, name string) (string, error) {
 	var err error
 	switch {
 	case c.Bool("from-environment") && file != "":
-		return "", errors.New("--connection-string-file and --from-environment exclude each other")
+		return "", errors.New("--connection-string-file and --from-environment cannot be used together")
 	case c.Bool("from-environment"):
 		if src = []byte(os.Getenv("LEDGERBUS_CONNECTION_STRING")); len(src) == 0 {
 			return "", errors.New("LEDGERBUS_CONNECTION_STRING is not set")

@@ -32,7 +32,7 @@ const (
 // of one request are sorted by time.
 func followEvents(c *cli.Context, q *ledger.Question) error {
 	if q.Until != nil {
-		return usageError{errors.New("--follow and --until exclude each other")}
+		return usageError{errors.New("--follow and --until cannot be used together")}
 	}
 	if c.IsSet("data") || c.Bool("live") {
 		return usageError{errors.New("--follow works over HTTP only: omit --data and --live to follow a broker, or omit --follow to read the directory once")}

@@ -66,7 +66,7 @@ func checkHealth(c *cli.Context) error {
 	path := healthPath
 	switch {
 	case c.Bool("live") && c.Bool("ready"):
-		return usageError{errors.New("--live and --ready exclude each other")}
+		return usageError{errors.New("--live and --ready cannot be used together")}
 	case c.Bool("live"):
 		path = livePath
 	case c.Bool("ready"):
@@ -96,7 +96,7 @@ func isLocalCheck(c *cli.Context) (bool, error) {
 	there := cmp.Or(c.String("connection-string"), c.String("context")) != ""
 	switch {
 	case here && there:
-		return false, usageError{errors.New("--address and --config exclude --connection-string and --context")}
+		return false, usageError{errors.New("--address and --config cannot be used with --connection-string or --context")}
 	case here || there:
 		return here, nil
 	case cmp.Or(os.Getenv("LEDGERBUS_CONNECTION_STRING"), os.Getenv("LEDGERBUS_CONTEXT")) != "":
@@ -165,7 +165,7 @@ func askLocal(ctx context.Context, c *cli.Context, path string) (answer string, 
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxHealthAnswer))
 	if err != nil {
-		return "", &client.Error{Op: "health", Text: fmt.Sprintf("%s broke off its answer: %v", address, err)}
+		return "", &client.Error{Op: "health", Text: fmt.Sprintf("%s: the answer was interrupted: %v", address, err)}
 	}
 	if response.StatusCode != http.StatusOK {
 		err = notInState(address, path, response.StatusCode)

@@ -108,7 +108,7 @@ var messageFlags = []string{"body", "body-file", "count", "property", "message-i
 func messageLines(c *cli.Context) (next func() (*amqp.Message, error), done func(), err error) {
 	for _, name := range messageFlags {
 		if c.IsSet(name) {
-			return nil, nil, usageError{fmt.Errorf("--%s and --message exclude each other: the lines of --message describe complete messages", name)}
+			return nil, nil, usageError{fmt.Errorf("--%s and --message cannot be used together: the lines of --message describe complete messages", name)}
 		}
 	}
 	name := c.String("message")

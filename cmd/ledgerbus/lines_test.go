@@ -167,9 +167,9 @@ func TestMessageLinesThatAreRefused(t *testing.T) {
 		{"{\"body\":\"a\"}\n\n{\"bodi\":1}\n{\"body\":\"c\"}\n", []string{"--message", "-"}, `after 1 message acknowledged: standard input, line 3: not a message in JSON: json: unknown field "bodi"`, 1},
 		{"text\n", []string{"--message", "-"}, "standard input, line 1: not a message in JSON", 0},
 		{"", []string{"--message", "/nonexistent"}, "--message: open /nonexistent", 0},
-		{"", []string{"--message", "-", "--body", "x"}, "--body and --message exclude each other", 0},
-		{"", []string{"--message", "-", "--message-id", "x"}, "--message-id and --message exclude each other", 0},
-		{"", []string{"--message", "-", "--schedule-in", "1m"}, "--schedule-in and --message exclude each other", 0},
+		{"", []string{"--message", "-", "--body", "x"}, "--body and --message cannot be used together", 0},
+		{"", []string{"--message", "-", "--message-id", "x"}, "--message-id and --message cannot be used together", 0},
+		{"", []string{"--message", "-", "--schedule-in", "1m"}, "--schedule-in and --message cannot be used together", 0},
 	} {
 		r := execute(t, broker, c.stdin, append([]string{"send", "orders"}, c.args...)...)
 		if r.code != 2 || !strings.Contains(r.errOut, c.text) {

@@ -69,8 +69,8 @@ func TestPastOfBroker(t *testing.T) {
 	if r := execute(t, broker, "", "at", "now", "--live"); r.code != 2 || !strings.Contains(r.errOut, "--live") {
 		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "--live")`, r)
 	}
-	if r := execute(t, "", "", "at", "now", "--data", data, "-c", broker); r.code != 2 || !strings.Contains(r.errOut, "--data and --connection-string exclude each other") {
-		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "--data and --connection-string exclude each other")`, r)
+	if r := execute(t, "", "", "at", "now", "--data", data, "-c", broker); r.code != 2 || !strings.Contains(r.errOut, "--data and --connection-string cannot be used together") {
+		t.Errorf(`%+v; want r.code == 2 && strings.Contains(r.errOut, "--data and --connection-string cannot be used together")`, r)
 	}
 	stop()
 	if len(all) < 40 {

@@ -51,7 +51,7 @@ func peek(c *cli.Context) error {
 	defer s.close()
 	if s.number > 0 {
 		if c.IsSet("from") || c.IsSet("count") || c.IsSet("session") {
-			return usageError{errors.New("--from, --count and --session exclude the number of a message")}
+			return usageError{errors.New("--from, --count and --session cannot be used with the number of a message")}
 		}
 		from, count = int64(s.number), 1
 	}

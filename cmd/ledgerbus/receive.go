@@ -76,7 +76,7 @@ func chooseSettlement(c *cli.Context) (settlement, error) {
 		}
 	}
 	if n > 1 {
-		return nil, usageError{errors.New("--complete, --abandon, --dead-letter, --defer and --delete exclude each other")}
+		return nil, usageError{errors.New("--complete, --abandon, --dead-letter, --defer and --delete cannot be used together")}
 	}
 	if !c.Bool("dead-letter") && (c.IsSet("reason") || c.IsSet("description")) {
 		return nil, usageError{errors.New("--reason and --description need --dead-letter")}
@@ -97,7 +97,7 @@ func receive(c *cli.Context) error {
 		mode = client.ReceiveAndDelete
 	}
 	if c.IsSet("deferred") && (c.IsSet("count") || c.String("session") == nextSession) {
-		return usageError{errors.New("--deferred excludes --count and --session next")}
+		return usageError{errors.New("--deferred cannot be used with --count or --session next")}
 	}
 	s, err := connect(c)
 	if err != nil {

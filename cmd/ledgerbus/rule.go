@@ -100,7 +100,7 @@ func applyFilter(c *cli.Context, r *event.Rule) (given bool, err error) {
 		filters = append(filters, event.Filter{Kind: event.FalseFilter})
 	}
 	if len(filters) > 1 {
-		return false, usageError{errors.New("--sql, --correlation, --match-all and --match-none exclude each other: a rule has one filter")}
+		return false, usageError{errors.New("--sql, --correlation, --match-all and --match-none cannot be used together: a rule has one filter")}
 	}
 	if len(filters) == 1 {
 		r.Filter, given = filters[0], true

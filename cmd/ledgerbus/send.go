@@ -217,7 +217,7 @@ func bodies(c *cli.Context) (next func() ([]byte, error), total int, err error) 
 	var body []byte
 	switch {
 	case c.IsSet("body") && c.IsSet("body-file"):
-		return nil, 0, usageError{errors.New("--body and --body-file exclude each other")}
+		return nil, 0, usageError{errors.New("--body and --body-file cannot be used together")}
 	case c.IsSet("body"):
 		body = []byte(c.String("body"))
 	case c.IsSet("body-file"):
@@ -267,7 +267,7 @@ func scheduledTime(c *cli.Context, now time.Time) (time.Time, error) {
 	at, in := c.String("schedule-at"), c.Duration("schedule-in")
 	switch {
 	case at != "" && c.IsSet("schedule-in"):
-		return time.Time{}, errors.New("--schedule-at and --schedule-in exclude each other")
+		return time.Time{}, errors.New("--schedule-at and --schedule-in cannot be used together")
 	case at != "":
 		t, err := time.Parse(time.RFC3339, at)
 		if err != nil {
@@ -307,7 +307,7 @@ func parseProperties(list []string) (map[string]any, error) {
 			id, err = uuid.Parse(value)
 			v = amqp.UUID(id)
 		default:
-			return nil, fmt.Errorf("--property: %q: there is no type %q; choose from string, int, float, bool, uuid", item, kind)
+			return nil, fmt.Errorf("--property: %q: unknown type %q; choose from string, int, float, bool, uuid", item, kind)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--property: %q: %q is not a valid %s", item, value, kind)

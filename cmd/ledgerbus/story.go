@@ -133,7 +133,7 @@ func printAnswer(c *cli.Context, q *ledger.Question, t *answerPrinter) error {
 func refuseNamespaceFlags(c *cli.Context) error {
 	for _, name := range []string{"connection-string", "context"} {
 		if c.IsSet(name) {
-			return usageError{fmt.Errorf("--data and --%s exclude each other", name)}
+			return usageError{fmt.Errorf("--data and --%s cannot be used together", name)}
 		}
 	}
 	return nil

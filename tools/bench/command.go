@@ -50,7 +50,7 @@ func targetFlags() []cli.Flag {
 func targetOf(c *cli.Context) (Target, error) {
 	t := Target{ConnectionString: c.String("connection-string"), URL: c.String("url"), CBS: c.Bool("cbs"), Queue: c.String("queue"), From: c.String("from"), Plain: c.Bool("plain")}
 	if c.IsSet("url") && c.IsSet("connection-string") {
-		return Target{}, errors.New("bench: --url and --connection-string exclude each other")
+		return Target{}, errors.New("bench: --url and --connection-string cannot be used together")
 	}
 	if t.URL == "" && t.ConnectionString == "" {
 		t.ConnectionString = os.Getenv("LEDGERBUS_CONNECTION_STRING")

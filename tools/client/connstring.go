@@ -81,7 +81,7 @@ func ParseConnectionString(s string) (ConnectionString, error) {
 	}
 	switch {
 	case cs.signature != "" && (cs.key != "" || cs.KeyName != ""):
-		return cs, errors.New("connection string: SharedAccessSignature excludes SharedAccessKeyName and SharedAccessKey")
+		return cs, errors.New("connection string: SharedAccessSignature cannot be used with SharedAccessKeyName or SharedAccessKey")
 	case cs.signature == "" && (cs.key == "" || cs.KeyName == ""):
 		return cs, errors.New("connection string: SharedAccessKeyName or SharedAccessKey is missing")
 	}

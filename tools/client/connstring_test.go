@@ -46,7 +46,7 @@ func TestBadConnectionStrings(t *testing.T) {
 		"Endpoint=sb://h:" + marker:        "Endpoint must be sb://HOST",
 		"Endpoint=sb://h":                  "SharedAccessKeyName or SharedAccessKey is missing",
 		"Endpoint=sb://h;SharedAccessKey=" + marker:                                       "SharedAccessKeyName or SharedAccessKey is missing",
-		"Endpoint=sb://h;SharedAccessKeyName=a;SharedAccessSignature=" + marker:           "excludes",
+		"Endpoint=sb://h;SharedAccessKeyName=a;SharedAccessSignature=" + marker:           "cannot be used with",
 		"Endpoint=sb://h;UseDevelopmentEmulator=" + marker:                                "true or false",
 		"Endpoint=sb://h;SharedAccessKeyName=" + strings.Repeat("a", maxConnectionString): "longer than",
 	} {
