@@ -15,6 +15,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -45,7 +46,7 @@ func TestUsageOfAdministration(t *testing.T) {
 		{"queue|delete|$Resources/Queues", 2, `"$Resources/Queues" is not the name of a queue: names contain no $`},
 		{"queue|list|x", 2, `ledgerbus queue list takes no argument "x"; see ledgerbus queue list --help`},
 		{"queue|list|-o|xml", 2, `--output: "xml" is not one of text, json, csv`},
-		{"queue|create|a|--lock-duration|soon", 2, `--lock-duration: "soon" is not a duration such as 90s, 14d, PT1H or unlimited`},
+		{"queue|create|a|--lock-duration|soon", 2, `--lock-duration: "soon" is not a duration such as 90s or 7d, or unlimited: it does not begin with a number`},
 		{"queue|create|a|--max-delivery-count|-1", 2, `--max-delivery-count: "-1" is not a whole number`},
 		{"queue|create|a|--status|Gone", 2, `--status: "Gone" is not one of Active, Disabled, SendDisabled, ReceiveDisabled`},
 		{"queue|create|a|--access-rule|p=Read", 2, `--access-rule: "Read" is not one of the rights Send, Listen, Manage`},
@@ -209,14 +210,14 @@ func TestSpans(t *testing.T) {
 		if err != nil || d != want {
 			t.Errorf("%s: %s, %v; want d == want", in, d, err)
 		}
-		if back, err := parseSpan(spanText(d)); err != nil || back != d {
-			t.Errorf("%s: %s is read back as %s, %v", in, spanText(d), back, err)
+		if back, err := parseSpan(quantity.FormatDuration(d)); err != nil || back != d {
+			t.Errorf("%s: %s is read back as %s, %v", in, quantity.FormatDuration(d), back, err)
 		}
 	}
 	for d, want := range map[time.Duration]string{
 		time.Minute: "1m", 90 * time.Minute: "1h30m", time.Hour: "1h", 10 * time.Second: "10s", 24 * time.Hour: "1d", 36*time.Hour + time.Second: "1d12h0m1s", 100 * time.Minute: "1h40m", 0: "0s",
 	} {
-		if got := spanText(d); got != want {
+		if got := quantity.FormatDuration(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 	"github.com/ledgerbus/ledgerbus/internal/program"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
@@ -53,7 +54,7 @@ func healthCommand() *cli.Command {
 			&cli.StringFlag{Name: "address", Usage: "HOST:PORT of the broker; append /tls for TLS", DefaultText: "one of the broker's listeners"},
 			&cli.BoolFlag{Name: "live", Usage: "check whether the process is live: no means that a restart would help"},
 			&cli.BoolFlag{Name: "ready", Usage: "check whether clients can connect"},
-			&cli.DurationFlag{Name: "timeout", Usage: "how long to wait for the answer", Value: 8 * time.Second},
+			&cli.GenericFlag{Name: "timeout", Usage: "how long to wait for the answer", Value: &quantity.DurationFlag{Value: 8 * time.Second}},
 		),
 		Action: checkHealth,
 	}
@@ -76,7 +77,7 @@ func checkHealth(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(c.Context, c.Duration("timeout"))
+	ctx, cancel := context.WithTimeout(c.Context, program.DurationOf(c, "timeout"))
 	defer cancel()
 	ask := askNamespace
 	if local {

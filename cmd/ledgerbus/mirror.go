@@ -12,6 +12,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/internal/program"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
@@ -33,8 +35,8 @@ func mirrorCommand() *cli.Command {
 		Flags: connectionFlags(
 			&cli.StringFlag{Name: "into", Usage: "directory of the mirror"},
 			&cli.BoolFlag{Name: "once", Usage: "copy the current contents and end"},
-			&cli.DurationFlag{Name: "every", Value: time.Second, Usage: "how often to ask for new events"},
-			&cli.DurationFlag{Name: "keep", DefaultText: "for ever", Usage: "delete whole files of the mirror when all their entries are older"},
+			&cli.GenericFlag{Name: "every", Usage: "how often to ask for new events", Value: &quantity.DurationFlag{Value: time.Second, Takes: quantity.Durations{Least: time.Millisecond}}},
+			&cli.GenericFlag{Name: "keep", Usage: "delete whole files of the mirror when all their entries are older", Value: &quantity.DurationFlag{Value: quantity.Unlimited, Takes: quantity.Durations{Unlimited: true}}},
 			priorityFlag(),
 			&cli.BoolFlag{Name: "bodies", Usage: "also mirror message bodies; needs the right ReadBodies"},
 		),
@@ -51,8 +53,6 @@ func mirrorLog(c *cli.Context) (err error) {
 		return usageError{errors.New("more than one data directory; see ledgerbus log mirror --help")}
 	case c.Args().Present() && !c.Bool("once"):
 		return usageError{errors.New("a directory is read once: add --once, or omit the directory to follow the broker over HTTP")}
-	case c.Duration("every") <= 0 || c.Duration("keep") < 0:
-		return usageError{errors.New("--every must be more than 0 and --keep must not be negative")}
 	}
 	dir := ""
 	if c.Args().Present() {
@@ -60,12 +60,16 @@ func mirrorLog(c *cli.Context) (err error) {
 			return err
 		}
 	}
-	m, err := mirror.Open(into, mirror.Options{Keep: c.Duration("keep"), Notes: c.App.ErrWriter})
+	keep := program.DurationOf(c, "keep")
+	if keep == quantity.Unlimited {
+		keep = 0
+	}
+	m, err := mirror.Open(into, mirror.Options{Keep: keep, Notes: c.App.ErrWriter})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	again := pollLoop{every: c.Duration("every"), once: c.Bool("once"), what: "mirror", notes: c.App.ErrWriter}
+	again := pollLoop{every: program.DurationOf(c, "every"), once: c.Bool("once"), what: "mirror", notes: c.App.ErrWriter}
 	if dir != "" {
 		ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 		defer stop()

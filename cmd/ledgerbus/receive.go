@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/internal/program"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
@@ -38,7 +39,7 @@ func receiveCommand() *cli.Command {
 		Flags: connectionFlags(
 			output.Flag(output.Text, output.JSON),
 			&cli.IntFlag{Name: "count", Aliases: []string{"n"}, Value: 1, Usage: "maximum number of messages; 0: unlimited"},
-			&cli.DurationFlag{Name: "wait", Aliases: []string{"w"}, Value: 5 * time.Second, Usage: "how long to wait for a message before giving up"},
+			&cli.GenericFlag{Name: "wait", Aliases: []string{"w"}, Usage: "how long to wait for a message before giving up", Value: &quantity.DurationFlag{Value: 5 * time.Second}},
 			&cli.BoolFlag{Name: "complete", Usage: "complete each message: remove it from the queue"},
 			&cli.BoolFlag{Name: "abandon", Usage: "abandon each message: return it as a failed delivery"},
 			&cli.BoolFlag{Name: "dead-letter", Usage: "move each message to the dead-letter queue"},
@@ -89,7 +90,7 @@ func receive(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.Int("count") < 0 || c.Int("in-flight") < 1 || c.Duration("wait") <= 0 {
+	if c.Int("count") < 0 || c.Int("in-flight") < 1 || program.DurationOf(c, "wait") <= 0 {
 		return usageError{errors.New("--count must not be negative, --in-flight must be at least 1, --wait must be more than 0")}
 	}
 	mode := client.PeekLock
@@ -115,7 +116,7 @@ func receive(c *cli.Context) error {
 		return receiveDeferred(c, s, mode)
 	}
 	r := &receiveRun{
-		link: link, settle: settle, count: c.Int("count"), wait: c.Duration("wait"), window: c.Int("in-flight"), out: output.Of(c),
+		link: link, settle: settle, count: c.Int("count"), wait: program.DurationOf(c, "wait"), window: c.Int("in-flight"), out: output.Of(c),
 		bar: newProgress(c.Int("count"), "receiving from "+s.entity, true), slots: make(chan struct{}, c.Int("in-flight")),
 	}
 	err = r.run(s.ctx)
@@ -141,7 +142,7 @@ func openReceiver(c *cli.Context, s *session, mode client.Mode) (*client.Receive
 	if name := c.String("session"); name != nextSession {
 		id = &name
 	}
-	link, err := s.NewSessionReceiver(s.ctx, s.entity, id, c.Duration("wait"), mode)
+	link, err := s.NewSessionReceiver(s.ctx, s.entity, id, program.DurationOf(c, "wait"), mode)
 	if err != nil {
 		return nil, err
 	}

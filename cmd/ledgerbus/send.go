@@ -15,6 +15,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/internal/program"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/tools/client"
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
@@ -47,9 +49,9 @@ func sendCommand() *cli.Command {
 			&cli.StringFlag{Name: "subject", Usage: "subject, also called label"},
 			&cli.StringFlag{Name: "content-type", Usage: "content type, such as application/json"},
 			&cli.StringFlag{Name: "correlation-id", Usage: "correlation id"},
-			&cli.DurationFlag{Name: "time-to-live", Aliases: []string{"ttl"}, Usage: "time to live, such as 90s", DefaultText: "the entity's"},
+			&cli.GenericFlag{Name: "time-to-live", Aliases: []string{"ttl"}, Usage: "time to live, such as 90s", DefaultText: "the entity's", Value: new(quantity.DurationFlag)},
 			&cli.StringFlag{Name: "schedule-at", Usage: "when the messages become active, such as 2027-01-31T08:00:00Z"},
-			&cli.DurationFlag{Name: "schedule-in", Usage: "how long until the messages become active, such as 10m"},
+			&cli.GenericFlag{Name: "schedule-in", Usage: "how long until the messages become active, such as 10m", DefaultText: "at once", Value: new(quantity.DurationFlag)},
 			&cli.IntFlag{Name: "batch", Value: 1, Usage: "messages per batch; a batch is stored whole or not at all"},
 			&cli.IntFlag{Name: "in-flight", Value: 100, Usage: "maximum number of unacknowledged messages or batches at a time"},
 		),
@@ -256,7 +258,7 @@ func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Messa
 	if at, _ := scheduledTime(c, time.Now()); !at.IsZero() { // checked by send
 		m.Annotations = amqp.Annotations{"x-opt-scheduled-enqueue-time": at}
 	}
-	if ttl := c.Duration("time-to-live"); ttl > 0 {
+	if ttl := program.DurationOf(c, "time-to-live"); ttl > 0 {
 		m.Header = &amqp.MessageHeader{Durable: true, Priority: 4, TTL: ttl}
 	}
 	return m
@@ -264,7 +266,7 @@ func message(c *cli.Context, body []byte, properties map[string]any) *amqp.Messa
 
 // scheduledTime returns the time at which messages become active; zero: at once.
 func scheduledTime(c *cli.Context, now time.Time) (time.Time, error) {
-	at, in := c.String("schedule-at"), c.Duration("schedule-in")
+	at, in := c.String("schedule-at"), program.DurationOf(c, "schedule-in")
 	switch {
 	case at != "" && c.IsSet("schedule-in"):
 		return time.Time{}, errors.New("--schedule-at and --schedule-in cannot be used together")

@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/atom/document"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
@@ -157,64 +158,22 @@ func assign(into any, text string) error {
 	return nil
 }
 
-// parseSpan reads a duration as people write it (90s, 1h30m, 14d), as Service Bus does (PT90S), or
-// "unlimited".
+// spans are the durations that a property of an entity may have.
+var spans = quantity.Durations{Unlimited: true}
+
+// parseSpan reads a duration of [spans], or in ISO 8601 as Service Bus writes it (PT90S).
 func parseSpan(text string) (time.Duration, error) {
-	bad := fmt.Errorf("%q is not a duration such as 90s, 14d, PT1H or unlimited", text)
-	if strings.EqualFold(text, unlimited) {
-		return event.Forever, nil
-	}
 	if strings.HasPrefix(text, "P") {
 		d, ok := document.ParseDuration(text)
 		if !ok {
-			return 0, bad
+			return 0, fmt.Errorf("%q is not a duration such as 90s, 14d, PT1H or unlimited", text)
 		}
 		return d, nil
 	}
-	days, rest := 0, text
-	if before, after, found := strings.Cut(text, "d"); found {
-		n, err := strconv.ParseUint(before, 10, 16)
-		if err != nil {
-			return 0, bad
-		}
-		days, rest = int(n), after
+	if unlimited := quantity.FormatDuration(quantity.Unlimited); strings.EqualFold(text, unlimited) {
+		text = unlimited
 	}
-	var d time.Duration
-	if rest != "" || days == 0 {
-		var err error
-		if d, err = time.ParseDuration(rest); err != nil || d < 0 {
-			return 0, bad
-		}
-	}
-	if sum := time.Duration(days)*24*time.Hour + d; sum >= 0 {
-		return sum, nil
-	}
-	return 0, bad // more than 292 years
-}
-
-const unlimited = "unlimited"
-
-// spanText is a duration for people, in the form that flags take.
-func spanText(d time.Duration) string {
-	if d == event.Forever {
-		return unlimited
-	}
-	var b strings.Builder
-	if days := d / (24 * time.Hour); days > 0 {
-		fmt.Fprintf(&b, "%dd", days)
-		d -= days * 24 * time.Hour
-	}
-	if d > 0 || b.Len() == 0 {
-		s := d.String()
-		if strings.HasSuffix(s, "m0s") {
-			s = strings.TrimSuffix(s, "0s")
-		}
-		if strings.HasSuffix(s, "h0m") {
-			s = strings.TrimSuffix(s, "0m")
-		}
-		b.WriteString(s)
-	}
-	return b.String()
+	return spans.Parse(text)
 }
 
 // field shows the property.
@@ -228,7 +187,7 @@ func (s setting) field(p *event.Properties) print.Field {
 	case *uint32:
 		shown = uint64(*v)
 	case *time.Duration:
-		shown = output.Shown{Text: spanText(*v), Value: string(event.AppendDuration(nil, *v))}
+		shown = output.Shown{Text: quantity.FormatDuration(*v), Value: string(event.AppendDuration(nil, *v))}
 	case *event.Status:
 		shown = v.String()
 	}

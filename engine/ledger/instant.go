@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -42,12 +42,8 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 	if s == "now" {
 		return Instant{At: event.TimeOf(now), now: true}, nil
 	}
-	ago, signed := strings.CutPrefix(s, "-")
-	if days, err := strconv.ParseUint(strings.TrimSuffix(ago, "d"), 10, 64); err == nil && strings.HasSuffix(ago, "d") && days < 100*366 {
-		return Instant{At: event.TimeOf(now.AddDate(0, 0, -int(days)))}, nil
-	}
-	if d, err := time.ParseDuration(ago); err == nil && !strings.ContainsAny(ago, "+-") && (d > 0 || signed) {
-		return Instant{At: event.TimeOf(now.Add(-d))}, nil
+	if at, ok := parseAgo(s, now); ok {
+		return Instant{At: event.TimeOf(at)}, nil
 	}
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", "2006-01-02 15:04", "2006-01-02"} {
 		if t, err := time.ParseInLocation(form, s, now.Location()); err == nil {
@@ -71,6 +67,23 @@ func ParseInstant(s string, now time.Time) (Instant, error) {
 		return Instant{At: event.TimeOf(t)}, nil
 	}
 	return Instant{}, fmt.Errorf("%w: %q is not an instant: write 03:12, yesterday 14:00, -2h, 2026-11-03T03:12:00Z or @0/1839977", ErrQuestion, s)
+}
+
+// longestAgo bounds the durations that an instant may be ago.
+var longestAgo = quantity.Durations{Most: 100 * 365 * 24 * time.Hour}
+
+// parseAgo reads an instant that is a duration ago, with a minus or without. Whole days are days of
+// the calendar.
+func parseAgo(s string, now time.Time) (at time.Time, ok bool) {
+	text, signed := strings.CutPrefix(s, "-")
+	d, err := longestAgo.Parse(text)
+	switch {
+	case err != nil:
+		return at, false
+	case strings.HasSuffix(text, "d"):
+		return now.AddDate(0, 0, -int(d/(24*time.Hour))), true
+	}
+	return now.Add(-d), d > 0 || signed
 }
 
 // ParsePast parses an instant for a question about the state then. It refuses an instant that is

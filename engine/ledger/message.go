@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -202,9 +203,9 @@ func typedValue(kind, text string) (v event.Value, err error) {
 		v, ok = event.ParseInstant(text)
 	case "duration":
 		var ticks int64
-		if ticks, err = event.ParseTicks(text); err != nil { // else in Go's form
+		if ticks, err = event.ParseTicks(text); err != nil { // it is not in ISO 8601
 			var d time.Duration
-			d, err = time.ParseDuration(text)
+			d, err = quantity.Durations{}.Parse(text)
 			ticks = int64(d / event.Tick)
 		}
 		v = event.Value{Type: event.Span, Bits: uint64(ticks)}

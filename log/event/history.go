@@ -2,10 +2,9 @@ package event
 
 import (
 	"cmp"
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 )
 
 // Retention is how long something is kept that nobody needs any more: a time, in ms, or one of the
@@ -21,36 +20,24 @@ const (
 
 const day = 24 * time.Hour / time.Millisecond
 
-// The words for retentions that are no time.
-const (
-	keepNone    = "none"
-	keepForever = "unlimited"
-)
+// retentions are the durations that a retention may have.
+var retentions = quantity.Durations{Least: time.Millisecond, Most: time.Duration(maxRetention) * time.Millisecond, None: true, Unlimited: true}
 
 // KeepFor is the retention for a duration, cut to whole milliseconds.
 func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
 
-// String is the retention as people write it: 7d, 36h, 1m30s, none, unlimited; "" where it says
-// nothing.
+// String prints the retention as [ParseRetention] reads it: 7d, 1d12h, none, unlimited; "" where it
+// says nothing.
 func (r Retention) String() string {
 	switch {
 	case r == 0:
 		return ""
 	case r == KeepNone:
-		return keepNone
+		return quantity.FormatDuration(quantity.None)
 	case r < 0:
-		return keepForever
-	case r%Retention(day) == 0:
-		return strconv.FormatInt(int64(r)/int64(day), 10) + "d"
+		return quantity.FormatDuration(quantity.Unlimited)
 	}
-	text := (time.Duration(r) * time.Millisecond).String()
-	if short, ok := strings.CutSuffix(text, "m0s"); ok {
-		text = short + "m"
-	}
-	if short, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = short + "h"
-	}
-	return text
+	return quantity.FormatDuration(time.Duration(r) * time.Millisecond)
 }
 
 // MarshalText makes retentions readable in JSON.
@@ -66,37 +53,18 @@ func (r *Retention) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// ParseRetention reads what String writes: none, unlimited, a number of days such as 7d, or a
-// duration such as 36h.
+// ParseRetention reads a duration of at least a millisecond, none or unlimited.
 func ParseRetention(text string) (Retention, error) {
-	switch text {
-	case keepNone:
+	d, err := retentions.Parse(text)
+	switch {
+	case err != nil:
+		return 0, err
+	case d == quantity.None:
 		return KeepNone, nil
-	case keepForever:
+	case d == quantity.Unlimited:
 		return KeepForever, nil
 	}
-	var r Retention
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseInt(days, 10, 32)
-		if err != nil || strings.HasPrefix(days, "+") {
-			return 0, errNotRetention(text)
-		}
-		r = Retention(n) * Retention(day)
-	} else {
-		d, err := time.ParseDuration(text)
-		if err != nil {
-			return 0, errNotRetention(text)
-		}
-		r = KeepFor(d)
-	}
-	if r < 1 || r > maxRetention {
-		return 0, fmt.Errorf("%q is not from 1ms to %v; nothing is kept with %s, and all with %s", text, maxRetention, keepNone, keepForever)
-	}
-	return r, nil
-}
-
-func errNotRetention(text string) error {
-	return fmt.Errorf("%q is no time such as 7d or 36h, nor %s, nor %s", text, keepNone, keepForever)
+	return KeepFor(d), nil
 }
 
 // Over reports whether something that has been of no use since an instant need not be kept any

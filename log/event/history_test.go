@@ -24,7 +24,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("%q is stored as %d and read as %d", text, got.stored(), back)
 		}
 	}
-	for r, want := range map[Retention]string{0: "", KeepNone: "none", KeepForever: "unlimited", 604_800_000: "7d", 5_400_000: "1h30m", 36 * 3_600_000: "36h", 61_000: "1m1s", 600_000: "10m"} {
+	for r, want := range map[Retention]string{0: "", KeepNone: "none", KeepForever: "unlimited", 604_800_000: "7d", 5_400_000: "1h30m", 36 * 3_600_000: "1d12h", 61_000: "1m1s", 600_000: "10m"} {
 		if r.String() != want {
 			t.Errorf("%d is %q, not %q", r, r, want)
 		}

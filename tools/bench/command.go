@@ -15,6 +15,8 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
 
+	"github.com/ledgerbus/ledgerbus/internal/program"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/tools/bench/floor"
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
@@ -61,15 +63,19 @@ func targetOf(c *cli.Context) (Target, error) {
 	return t, nil
 }
 
-var (
-	loadFlags = []cli.Flag{
-		&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
+// loadFlags returns new flags: one that was set keeps its value.
+func loadFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.GenericFlag{Name: "size", Usage: "size of a message's body", Value: &quantity.SizeFlag{Value: 1024}},
 		&cli.Int64Flag{Name: "count", Usage: "number of messages to measure, instead of --duration"},
-		&cli.DurationFlag{Name: "duration", Value: 10 * time.Second, Usage: "time to measure"},
-		&cli.DurationFlag{Name: "warmup", DefaultText: "a tenth of --duration", Usage: "time before the measurement"},
+		&cli.GenericFlag{Name: "duration", Usage: "time to measure", Value: &quantity.DurationFlag{Value: 10 * time.Second}},
+		&cli.GenericFlag{Name: "warmup", DefaultText: "a tenth of --duration", Usage: "time before the measurement", Value: new(quantity.DurationFlag)},
 		&cli.IntFlag{Name: "connections", Value: 1, Usage: "connections for each direction"},
 		&cli.IntFlag{Name: "links", Value: 1, Usage: "links per connection"},
 	}
+}
+
+var (
 	inFlightFlags = []cli.Flag{&cli.IntFlag{Name: "in-flight", Value: 64, Usage: "maximum number of unanswered sends in total"}}
 	rateFlags     = []cli.Flag{&cli.Float64Flag{Name: "rate", Usage: "sends per second, to measure latency below saturation; 0: unlimited"}}
 	creditFlags   = []cli.Flag{
@@ -81,15 +87,15 @@ var (
 
 func loadOf(c *cli.Context) Load {
 	return Load{
-		Size: c.Int("size"), InFlight: c.Int("in-flight"), Connections: c.Int("connections"), Links: c.Int("links"),
+		Size: program.SizeOf(c, "size"), InFlight: c.Int("in-flight"), Connections: c.Int("connections"), Links: c.Int("links"),
 		Credit: c.Int("credit"), Acceptors: c.Int("acceptors"),
-		Unanswered: c.Bool("unanswered"), Count: c.Int64("count"), Duration: c.Duration("duration"),
-		Warmup: c.Duration("warmup"), Rate: c.Float64("rate"), ServerPID: c.Int("server-pid"),
+		Unanswered: c.Bool("unanswered"), Count: c.Int64("count"), Duration: program.DurationOf(c, "duration"),
+		Warmup: program.DurationOf(c, "warmup"), Rate: c.Float64("rate"), ServerPID: c.Int("server-pid"),
 	}
 }
 
 func loadCommand(name, usage string, measure func(context.Context, Target, Load) (Result, error), more ...[]cli.Flag) *cli.Command {
-	flags := append(targetFlags(), loadFlags...)
+	flags := append(targetFlags(), loadFlags()...)
 	for _, f := range more {
 		flags = append(flags, f...)
 	}
@@ -126,9 +132,9 @@ func suiteCommand() *cli.Command {
 			"   ledgerbench suite --rounds 1 --duration 500ms --disk-duration 200ms --waiting 5000 --restarts 1",
 		Flags: append(targetFlags(),
 			&cli.IntFlag{Name: "rounds", Value: 3, Usage: "rounds of each measurement except memory and restarts; results are medians"},
-			&cli.DurationFlag{Name: "duration", Value: 5 * time.Second, Usage: "duration of each measurement"},
-			&cli.DurationFlag{Name: "disk-duration", Value: time.Second, Usage: "duration of each measurement of the disk"},
-			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message's body"},
+			&cli.GenericFlag{Name: "duration", Usage: "duration of each measurement", Value: &quantity.DurationFlag{Value: 5 * time.Second}},
+			&cli.GenericFlag{Name: "disk-duration", Usage: "duration of each measurement of the disk", Value: &quantity.DurationFlag{Value: time.Second}},
+			&cli.GenericFlag{Name: "size", Usage: "size of a message's body", Value: &quantity.SizeFlag{Value: 1024}},
 			&cli.IntSliceFlag{Name: "in-flight", Value: cli.NewIntSlice(1, 64, 512), Usage: "maximum number of unanswered sends; repeatable"},
 			&cli.IntFlag{Name: "acceptors", Value: 512, Usage: "maximum number of unanswered settlements"},
 			&cli.Float64Flag{Name: "rate", Value: 5000, Usage: "sends per second for latency below saturation; 0: not measured"},
@@ -140,8 +146,8 @@ func suiteCommand() *cli.Command {
 		),
 		Action: func(c *cli.Context) error {
 			o := SuiteOptions{
-				Rounds: c.Int("rounds"), Duration: c.Duration("duration"), DiskDuration: c.Duration("disk-duration"),
-				Size: c.Int("size"), InFlight: c.IntSlice("in-flight"), Acceptors: c.Int("acceptors"), Waiting: c.Int64("waiting"),
+				Rounds: c.Int("rounds"), Duration: program.DurationOf(c, "duration"), DiskDuration: program.DurationOf(c, "disk-duration"),
+				Size: program.SizeOf(c, "size"), InFlight: c.IntSlice("in-flight"), Acceptors: c.Int("acceptors"), Waiting: c.Int64("waiting"),
 				Restarts: c.Int("restarts"), Dir: c.String("dir"), Program: c.String("program"), ServerPID: c.Int("server-pid"), Plain: c.Bool("plain"),
 				Stages: c.StringSlice("stages"),
 				Log:    func(format string, args ...any) { fmt.Fprintf(c.App.ErrWriter, format+"\n", args...) },
@@ -254,14 +260,14 @@ func floorCommand() *cli.Command {
 			"messages from memory.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:0", Usage: "HOST:PORT; port 0 picks a free one"},
-			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of the body of messages for receivers"},
+			&cli.GenericFlag{Name: "size", Usage: "size of the body of messages for receivers", Value: &quantity.SizeFlag{Value: 1024}},
 			&cli.StringFlag{Name: "keep", Usage: "DIRECTORY for a file of sends and settlements, which is removed at the end"},
 			&cli.IntFlag{Name: "settle-range", Value: 16, Usage: "maximum number of settlements confirmed in one disposition"},
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			s, err := floor.Listen(c.String("listen"), floor.Options{MessageSize: c.Int("size"), SettleRange: c.Int("settle-range"),
+			s, err := floor.Listen(c.String("listen"), floor.Options{MessageSize: program.SizeOf(c, "size"), SettleRange: c.Int("settle-range"),
 				Dir: c.String("keep")})
 			if err != nil {
 				return err
@@ -279,16 +285,16 @@ func diskCommand() *cli.Command {
 		Name: "fsync", Usage: "measure plain appends with fdatasync, the upper limit of durable sends",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "dir", Value: ".", Usage: "directory on the disk to measure"},
-			&cli.IntFlag{Name: "size", Value: 1024, Usage: "bytes of a message"},
+			&cli.GenericFlag{Name: "size", Usage: "size of a message", Value: &quantity.SizeFlag{Value: 1024}},
 			&cli.IntSliceFlag{Name: "messages", Value: cli.NewIntSlice(1, 64, 512), Usage: "messages per write"},
-			&cli.DurationFlag{Name: "duration", Value: 3 * time.Second, Usage: "duration of each measurement"},
+			&cli.GenericFlag{Name: "duration", Usage: "duration of each measurement", Value: &quantity.DurationFlag{Value: 3 * time.Second}},
 			output.Flag(output.Text, output.JSON),
 		},
 		Action: func(c *cli.Context) error {
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			for _, n := range c.IntSlice("messages") {
-				r, err := floor.Disk(ctx, c.String("dir"), n*c.Int("size"), c.Duration("duration"))
+				r, err := floor.Disk(ctx, c.String("dir"), n*program.SizeOf(c, "size"), program.DurationOf(c, "duration"))
 				if err != nil {
 					return err
 				}
