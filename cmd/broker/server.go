@@ -351,7 +351,7 @@ func (s *Server) serve() error {
 func (s *Server) listen() {
 	s.front = listen.New(listen.Options{
 		AMQP: s.gate, TLS: s.tls, Handler: s.gate, Health: s.gate.Health, Live: s.gate.Live, Ready: s.gate.Ready, Conditions: s.gate.Conditions, Notices: s.notices, Hosts: s.hosts(), Logger: slog.Default(),
-		Limits: listen.Limits{Pending: s.limits.Unauthenticated, PendingPerHost: s.limits.ConnectionsPerAddress},
+		Limits: listen.Limits{Pending: s.limits.Unauthenticated},
 	})
 	modes := map[settings.ListenMode]listen.Mode{
 		settings.ListenAny: listen.Any, settings.ListenTLS: listen.TLS, settings.ListenPlain: listen.Plain}
@@ -392,12 +392,11 @@ func (s *Server) options() servicebus.Options {
 		AllowPlainOnLoopback: s.settings.Mode == settings.Development,
 
 		Limits: servicebus.Limits{
-			Connections: limits.Connections, ConnectionsPerHost: limits.ConnectionsPerAddress, Unauthenticated: limits.Unauthenticated,
-			Sessions: limits.Sessions, Links: limits.Links, Locked: limits.Locked, MaxFrameSize: uint32(limits.MaxFrameSize),
-			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut, IdleTimeout: limits.IdleTimeout,
+			Connections: limits.Connections, Unauthenticated: limits.Unauthenticated, Locked: limits.Locked,
+			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut,
 			Transactions: limits.Transactions, TransactionBytes: limits.TransactionBytes,
 			AllTransactions: limits.AllTransactions, AllStagedBytes: limits.AllTransactionBytes,
-			LinkIdle: limits.LinkIdle, NoLinks: limits.NoLinks,
+			IdleTimeout: limits.IdleTimeout, LinkIdle: limits.LinkIdle,
 		},
 	}
 }

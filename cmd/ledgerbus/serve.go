@@ -27,25 +27,27 @@ func serveCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "serve",
 		Usage: "run the broker",
-		Description: "Runs until SIGINT or SIGTERM tells it to stop: then it takes no more connections, closes those that are open, and closes\n" +
-			"the log. A second signal ends it at once; even then nothing that was acknowledged is lost. On SIGHUP it reads its settings\n" +
-			"again and applies the access rules and the certificate; everything else needs a restart.\n\n" +
-			"Without flags it is in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
+		Description: "SIGINT or SIGTERM stops the broker: it accepts no more connections, closes the open ones, and closes the log.\n" +
+			"A second signal ends it at once; even then it loses nothing that it acknowledged. On SIGHUP it reads its settings again\n" +
+			"and applies the access rules and the certificate; all other settings need a restart.\n\n" +
+			"Without flags it runs in development mode: it keeps its log in ./data, listens on 127.0.0.1:5672 and 127.0.0.1:5300\n" +
 			"and accepts the connection string of the Service Bus emulator. Both ports speak AMQP, AMQP in a WebSocket and\n" +
 			"HTTP (entity management, GET /health), with TLS and without.\n\n" +
-			"TLS: in development mode the broker makes its certificate in the data directory, signed by an authority that it makes\n" +
-			"there, too; clients have to trust that one: data/tls/ca.pem. Give your own certificate with --tls-certificate-file and\n" +
-			"--tls-key-file. An address that other machines can reach takes TLS only, and needs access rules with a key of your own\n" +
-			"(ledgerbus init makes a file with one). --insecure-no-tls waives the first and --insecure-no-auth the second on private\n" +
-			"addresses; with --i-accept-the-risk, on public ones, too. A certificate whose file has changed is used without a restart.\n\n" +
+			"TLS: in development mode the broker makes its certificate in the data directory, signed by an authority that it also\n" +
+			"makes there. Clients have to trust that authority: data/tls/ca.pem. Give your own certificate with\n" +
+			"--tls-certificate-file and --tls-key-file. An address that other machines can reach takes only TLS, and needs access\n" +
+			"rules with your own key (ledgerbus init makes a file with one). On private addresses --insecure-no-tls waives the first\n" +
+			"and --insecure-no-auth the second; on public addresses --i-accept-the-risk is needed as well. The broker uses a\n" +
+			"certificate whose file has changed without a restart.\n\n" +
 			"Clock: a start is refused (exit code 2, nothing is written) when the machine's clock is earlier than the build of this\n" +
 			"program, more than an hour earlier than the newest event in the log, or later than that event by more than\n" +
-			"--clock-max-gap; a smaller gap counts as downtime. Set the clock right; where that is not the answer, --accept-clock=log\n" +
+			"--clock-max-gap. A smaller gap counts as downtime. Set the clock right; where that is not the answer, --accept-clock=log\n" +
 			"goes on from the newest event, and --accept-clock=wall sets broker time to the clock and moves all deadlines with it.\n" +
-			"The flag decides about one start, and is no setting.\n\n" +
-			"Every setting can also be given in the environment, by the name shown, or by its own name in the file that --config\n" +
-			"names; access rules and their keys can be given only there (access-rules, LEDGERBUS_ACCESS_RULES). A flag wins\n" +
-			"over the environment, the environment over the file.",
+			"The flag decides about one start, and is not a setting.\n\n" +
+			"The options below are the settings that people change; docs/guide/settings.md lists all. Each is a flag, an environment\n" +
+			"variable (LEDGERBUS_ and its name) and a key of the file that --config names. A flag wins over the environment, the\n" +
+			"environment over the file. Access rules and their keys come only from the file or LEDGERBUS_ACCESS_RULES.\n" +
+			"Durations are written 90s, 10m, 7d or 1d12h, sizes 64MiB, 1GiB or in bytes.",
 		Flags: serveFlags(),
 		Action: func(c *cli.Context) error {
 			s, err := loadSettings(c)
@@ -53,13 +55,14 @@ func serveCommand() *cli.Command {
 				return err
 			}
 			startLogging(s.Logging)
+			logNotes(s.Notes)
 			s.Version = program.Version()
 			return serve(c.Context, s, func() (settings.Settings, error) { return loadSettings(c) }, c.App.Writer)
 		},
 	}
 }
 
-// serveFlags makes a flag of every word of the settings.
+// serveFlags makes a flag of every word of the settings. The help shows those that people change.
 func serveFlags() []cli.Flag {
 	flags := []cli.Flag{&cli.StringFlag{Name: "config", Usage: "YAML file with settings [$LEDGERBUS_CONFIG]"}}
 	for _, w := range settings.Words() {
@@ -67,17 +70,13 @@ func serveFlags() []cli.Flag {
 		if !w.Once {
 			usage += fmt.Sprintf(" [$%s]", w.Variable())
 		}
-		category := ""
-		if strings.HasPrefix(w.Name, "limits.") {
-			category = "Limits"
-		}
 		switch w.Shape {
 		case settings.Many:
-			flags = append(flags, &cli.StringSliceFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Category: category})
+			flags = append(flags, &cli.StringSliceFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Hidden: !w.Common})
 		case settings.Switch:
-			flags = append(flags, &cli.BoolFlag{Name: w.Flag(), Usage: usage, Category: category})
+			flags = append(flags, &cli.BoolFlag{Name: w.Flag(), Usage: usage, Hidden: !w.Common})
 		default:
-			flags = append(flags, &cli.StringFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Category: category})
+			flags = append(flags, &cli.StringFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Hidden: !w.Common})
 		}
 	}
 	return flags
@@ -103,7 +102,7 @@ func loadSettings(c *cli.Context) (settings.Settings, error) {
 	return settings.Load(from)
 }
 
-// configFile is the file with settings that the command line or the environment names, "" when
+// configFile returns the file with settings that the command line or the environment names, "" when
 // there is none.
 func configFile(c *cli.Context) string {
 	return cmp.Or(c.String("config"), os.Getenv("LEDGERBUS_CONFIG"))
@@ -116,6 +115,17 @@ func startLogging(l settings.Logging) {
 		handler = slog.NewJSONHandler(os.Stderr, options)
 	}
 	slog.SetDefault(slog.New(handler))
+}
+
+// logNotes logs which settings should be changed.
+func logNotes(notes []settings.Note) {
+	for _, n := range notes {
+		if n.Fixed {
+			slog.Warn("setting has no effect", "setting", n.Old, "place", n.Where, "fixed_value", n.New)
+			continue
+		}
+		slog.Warn("setting has an old spelling", "old", n.Old, "new", n.New, "place", n.Where)
+	}
 }
 
 // serve runs a broker until a signal, the end of the context or a failure. On SIGHUP it loads the
@@ -152,7 +162,7 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 		}
 		running = false
 	}
-	stop() // from here on a signal has its usual effect: it ends the process at once
+	stop() // from now on a signal ends the process at once
 	err = srv.Close()
 	if failure != nil {
 		if exitCode(failure) == exitRefused { // not a fault we know
@@ -166,27 +176,27 @@ func serve(ctx context.Context, s settings.Settings, load func() (settings.Setti
 	return err
 }
 
-// wasStopped reports whether a start failed for no other reason than that it was told to stop.
+// wasStopped reports whether a start failed only because it was told to stop.
 func wasStopped(ctx context.Context, err error) bool {
-	// no fault we know beside it
+	// and for no other known fault
 	return ctx.Err() != nil && errors.Is(err, context.Canceled) && exitCode(err) == exitRefused
 }
 
-// reload lets a running broker take over what it can of the settings as they are now. When they are
-// wrong all stays as it is.
+// reload applies the settings as they are now to a running broker, as far as it can. Wrong settings
+// change nothing.
 func reload(srv *broker.Server, load func() (settings.Settings, error)) {
 	s, err := load()
 	if err == nil {
 		err = srv.Reload(s)
 	}
 	if err != nil {
-		slog.Error("settings were not reloaded", "error", err)
+		slog.Error("settings not reloaded", "error", err)
 		return
 	}
 	slog.Info("access rules and certificate reloaded; other settings need a restart", "rules", len(s.Access))
 }
 
-// announceTLS prints where TLS and WebSockets are spoken.
+// announceTLS prints the addresses for TLS and WebSockets.
 func announceTLS(line func(name, format string, args ...any), srv *broker.Server) {
 	const path = "/$servicebus/websocket"
 	first := srv.Endpoints()[0]
@@ -208,7 +218,7 @@ func announceTLS(line func(name, format string, args ...any), srv *broker.Server
 	}
 }
 
-// announceEntities prints what clients can send to.
+// announceEntities prints the entities.
 func announceEntities(line func(name, format string, args ...any), srv *broker.Server) {
 	names := map[event.EntityKind][]string{}
 	for _, e := range srv.Engine().Entities() {
@@ -232,12 +242,12 @@ func announceEntities(line func(name, format string, args ...any), srv *broker.S
 	}
 }
 
-// ready is the emulator's word for it, for which tools that start one wait on standard output.
+// ready is the line of the emulator that tools which start one wait for on standard output.
 const ready = "Emulator Service is Successfully Up!"
 
-// insecure says what the switches that lift a protection have lifted, for the addresses that are
-// listened on.
-func insecure(s settings.Settings, endpoints []broker.Endpoint) []string {
+// liftedProtections names the protections that switches have lifted for the addresses of the
+// listeners.
+func liftedProtections(s settings.Settings, endpoints []broker.Endpoint) []string {
 	far := slices.ContainsFunc(endpoints, func(e broker.Endpoint) bool { return !e.Loopback() })
 	plain := slices.ContainsFunc(endpoints, func(e broker.Endpoint) bool { return !e.Loopback() && e.Mode != settings.ListenTLS })
 	var lifted []string
@@ -246,7 +256,7 @@ func insecure(s settings.Settings, endpoints []broker.Endpoint) []string {
 		what string
 	}{
 		{plain, "addresses other than loopback are served without TLS"},
-		{far && s.DevelopmentKey(), "addresses other than loopback are served to everybody who knows the emulator's key"},
+		{far && s.DevelopmentKey(), "addresses other than loopback accept the emulator's well-known key"},
 		{s.Identity.AnyBearer, "any bearer token has all rights"},
 	} {
 		if l.on {
@@ -256,7 +266,7 @@ func insecure(s settings.Settings, endpoints []broker.Endpoint) []string {
 	return lifted
 }
 
-// announce prints what a person needs to use the broker.
+// announce prints how to use the broker.
 func announce(w io.Writer, srv *broker.Server) {
 	s := srv.Settings()
 	var b strings.Builder
@@ -283,12 +293,12 @@ func announce(w io.Writer, srv *broker.Server) {
 		line("NOT SERVED", "%v", err)
 	}
 	announceEntities(line, srv)
-	for _, what := range insecure(s, srv.Endpoints()) {
+	for _, what := range liftedProtections(s, srv.Endpoints()) {
 		line("INSECURE", "%s", what)
 		slog.Warn("insecure: " + what)
 	}
 	if s.Mode == settings.Development {
 		b.WriteString(ready + "\n")
 	}
-	_, _ = io.WriteString(w, b.String()) // nobody may be reading; the broker runs all the same
+	_, _ = io.WriteString(w, b.String()) // an error changes nothing: the broker runs without a reader of its output
 }

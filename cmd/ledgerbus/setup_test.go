@@ -120,7 +120,7 @@ func TestKeysReplacedBySignal(t *testing.T) {
 		t.Fatal("before")
 	}
 	put(`[{name: app, rights: [Fly], primary-key: second}]`)
-	reload("settings were not reloaded")
+	reload("settings not reloaded")
 	if send("first") != 0 {
 		t.Error("a mistake changed something")
 	}

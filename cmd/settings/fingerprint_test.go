@@ -37,6 +37,7 @@ func TestFingerprint(t *testing.T) {
 		"a word about the clock": func(s *Settings) {
 			s.Clock.Accept = host.AcceptWall
 		},
+		"a note":                  func(s *Settings) { s.Notes = []Note{{Old: "never"}} },
 		"where an entity is from": func(s *Settings) { s.Entities.where = map[string]string{"q": "file.json:3"} },
 	} {
 		if got := made(same).Fingerprint(); got != plain {
@@ -51,7 +52,7 @@ func TestFingerprint(t *testing.T) {
 		"gap":        func(s *Settings) { s.Clock.MaxGap = time.Hour },
 		"address":    func(s *Settings) { s.Listening.Addresses = []string{"127.0.0.1:0"} },
 		"rights":     func(s *Settings) { s.Access[0].Rights = []Right{Listen} },
-		"limit":      func(s *Settings) { s.Limits.Links = 7 },
+		"limit":      func(s *Settings) { s.Limits.Locked = 7 },
 		"entity":     func(s *Settings) { s.Entities.Put[0].Properties.MaxDeliveryCount++ },
 		"no entity":  func(s *Settings) { s.Entities.Put = nil },
 		"identities": func(s *Settings) { s.Identity.Issuer = "https://login.example" },

@@ -10,26 +10,30 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// historyPolicies is the key of the config file for policies of entities.
-const historyPolicies = "history-policies"
+// Keys of the config file for policies of entities: the one inside the block history, and the one
+// that the file had before there was a block.
+const (
+	historyPolicies = "history.policies"
+	flatPolicies    = "history-policies"
+)
 
-// PatternPolicy says how long history is kept of the entities whose path a pattern matches
+// PatternPolicy is the history policy of the entities whose path matches a pattern
 // (docs/decisions/0049).
 type PatternPolicy struct {
 	Pattern string
 	Policy  event.HistoryPolicy
-	Where   string `json:"-"` // it stands
+	Where   string `json:"-"` // place in the settings
 }
 
-// policies reads a list of policies of entities.
-func (f *configFile) policies(n *yaml.Node) {
+// policies reads a list of policies of entities, which is under a key of the file.
+func (f *configFile) policies(n *yaml.Node, path string) {
 	if n.Kind != yaml.SequenceNode {
-		f.problems.add(f.at(n), "%s: must be a list of policies, each with pattern and one of events, bodies and undo", historyPolicies)
+		f.problems.add(f.at(n), "%s: must be a list of policies, each with pattern and one of events, bodies and undo", path)
 		return
 	}
 	seen := map[string]bool{}
 	for i, item := range n.Content {
-		p := f.policy(item, fmt.Sprintf("%s[%d]", historyPolicies, i))
+		p := f.policy(item, fmt.Sprintf("%s[%d]", path, i))
 		if lower := strings.ToLower(p.Pattern); p.Pattern != "" && seen[lower] {
 			f.problems.add(p.Where, "two policies are for %q", p.Pattern)
 		} else {
@@ -71,7 +75,7 @@ func (f *configFile) policy(n *yaml.Node, path string) (p PatternPolicy) {
 	if err := engine.CheckHistoryPattern(p.Pattern); err != nil {
 		f.problems.add(p.Where, "%s", err.Text)
 	} else if p.Policy.IsZero() && !wrong {
-		f.problems.add(p.Where, "says nothing: give events, bodies or undo")
+		f.problems.add(p.Where, "sets nothing: give events, bodies or undo")
 	}
 	return p
 }

@@ -11,20 +11,20 @@ import (
 // Policies of entities stand in the config file; what is wrong with one is told by its line.
 func TestHistoryPatterns(t *testing.T) {
 	t.Parallel()
-	file := write(t, "c.yaml", "history-events: 30d\nhistory-policies:\n- pattern: Orders/*\n  bodies: none\n- {pattern: audit, events: unlimited, bodies: 365d, undo: 36h}\n", 0o600)
+	file := write(t, "c.yaml", "history:\n  events: 30d\n  policies:\n  - pattern: Orders/*\n    bodies: none\n  - {pattern: audit, events: unlimited, bodies: 365d, undo: 36h}\n", 0o600)
 	s, err := Load(Sources{File: file})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []PatternPolicy{{Pattern: "Orders/*", Policy: event.HistoryPolicy{Bodies: event.KeepNone}, Where: file + ":3: history-policies[0]"},
-		{Pattern: "audit", Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: 365 * 86_400_000, Undo: 36 * 3_600_000}, Where: file + ":5: history-policies[1]"}}
+	want := []PatternPolicy{{Pattern: "Orders/*", Policy: event.HistoryPolicy{Bodies: event.KeepNone}, Where: file + ":4: history.policies[0]"},
+		{Pattern: "audit", Policy: event.HistoryPolicy{Events: event.KeepForever, Bodies: 365 * 86_400_000, Undo: 36 * 3_600_000}, Where: file + ":6: history.policies[1]"}}
 	if !slices.Equal(s.History.Patterns, want) || s.History.Policy.Events != 30*86_400_000 {
 		t.Errorf("%+v; want slices.Equal(s.History.Patterns, want) && s.History.Policy.Events == 30*86_400_000", s.History)
 	}
 	file = write(t, "wrong.yaml", "history-policies:\n- {pattern: a, bodies: soon}\n- {pattern: a b, bodies: 1h}\n- {pattern: A, undo: none, undo: 1d}\n- {pattern: c}\n- {pattern: d, share: 3, events: 1d}\n- 7\n", 0o600)
 	_, err = Load(Sources{File: file})
-	for _, part := range []string{`:2: history-policies[0].bodies: "soon" is no time`, `:3: history-policies[1]: The pattern contains ' '`, `:4: history-policies[2].undo: given twice`, `:4: history-policies[2]: two policies are for "A"`,
-		`:5: history-policies[3]: says nothing`, `:6: history-policies[4].share: unknown key`, `:7: history-policies[5]: must have the key pattern`} {
+	for _, part := range []string{`:2: history-policies[0].bodies: "soon" is not a duration from 1ms to 36500d, none or unlimited: it does not begin with a number`, `:3: history-policies[1]: The pattern contains ' '`, `:4: history-policies[2].undo: given twice`, `:4: history-policies[2]: two policies are for "A"`,
+		`:5: history-policies[3]: sets nothing`, `:6: history-policies[4].share: unknown key`, `:7: history-policies[5]: must have the key pattern`} {
 		if err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("no %q in %v", part, err)
 		}

@@ -5,10 +5,19 @@ import (
 	"strings"
 )
 
-// Problem is one thing that is wrong in what a person wrote.
+// Problem is one mistake in the settings.
 type Problem struct {
 	Where string // file:line: path, flag or environment variable
 	Text  string
+}
+
+// Note tells about a setting that is accepted and should be changed: it has an old spelling, or no
+// effect any more.
+type Note struct {
+	Where string // file:line: path, flag or environment variable
+	Old   string // a key or a value
+	New   string // what to write instead
+	Fixed bool   // Old is a former setting, and New its fixed value
 }
 
 func (p Problem) String() string {
@@ -18,7 +27,7 @@ func (p Problem) String() string {
 	return p.Where + ": " + p.Text
 }
 
-// Problems is everything that is wrong, as one error.
+// Problems are all mistakes, as one error.
 type Problems []Problem
 
 // Error lists all problems, one per line.
@@ -34,7 +43,7 @@ func (ps *Problems) add(where, format string, args ...any) {
 	*ps = append(*ps, Problem{Where: where, Text: fmt.Sprintf(format, args...)})
 }
 
-// err is ps as an error, nil when there is no problem.
+// err returns ps as an error, nil when there is no problem.
 func (ps Problems) err() error {
 	if len(ps) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 
 func TestScrubEvery(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"never": 0, "7d": 168 * time.Hour, "36h": 36 * time.Hour, "1h": time.Hour, "365d": 8760 * time.Hour} {
+	for text, want := range map[string]time.Duration{"never": 0, "unlimited": 0, "7d": 168 * time.Hour, "36h": 36 * time.Hour, "1h": time.Hour, "365d": 8760 * time.Hour} {
 		if s, err := Load(Sources{Flags: map[string][]string{"scrub-every": {text}}}); err != nil || s.Storage.ScrubEvery != want {
 			t.Errorf("%s: %v, %v; want s.Storage.ScrubEvery == want", text, s.Storage.ScrubEvery, err)
 		}

@@ -10,7 +10,7 @@ import (
 // 0s is at once.
 func TestSealAfter(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]time.Duration{"never": 0, "0s": -1, "10m": 10 * time.Minute, "8760h": 8760 * time.Hour} {
+	for text, want := range map[string]time.Duration{"never": 0, "unlimited": 0, "0s": -1, "0": -1, "10m": 10 * time.Minute, "8760h": 8760 * time.Hour} {
 		s, err := Load(Sources{File: write(t, "c.yaml", "seal-after: 1h\n", 0o644), Flags: map[string][]string{"seal-after": {text}}})
 		if err != nil || s.Storage.SealAfter != want {
 			t.Errorf("%s: %v, %v; want s.Storage.SealAfter == want", text, s.Storage.SealAfter, err)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,18 +59,18 @@ func TestDefaults(t *testing.T) {
 
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
-	file := write(t, "c.yaml", "data: from-file\nlog-level: warn\nlog-format: json\nlisten: [127.0.0.1:1, 127.0.0.1:2]\nlimits:\n  links: 7\n  idle-timeout: 90s\n  link-idle: 20m\n  no-links: 1m\n", 0o644)
+	file := write(t, "c.yaml", "data: from-file\nlog-level: warn\nlog-format: json\nlisten: [127.0.0.1:1, 127.0.0.1:2]\nlimits:\n  locked: 7\n  idle-timeout: 90s\n  link-idle: 20m\n  buffered-in: 1MiB\n", 0o644)
 	s, err := Load(Sources{
 		File:  file,
-		Env:   environment("LEDGERBUS_LOG_LEVEL", "error", "LEDGERBUS_LISTEN", "127.0.0.1:3, localhost:4", "LEDGERBUS_DATA", "from-env", "LEDGERBUS_PORT", "tcp://1.2.3.4:1", "LEDGERBUS_LIMITS_NO_LINKS", "2m"),
-		Flags: map[string][]string{"data": {"from-flag"}, "limits.links": {"9"}, "limits.link-idle": {"30m"}},
+		Env:   environment("LEDGERBUS_LOG_LEVEL", "error", "LEDGERBUS_LISTEN", "127.0.0.1:3, localhost:4", "LEDGERBUS_DATA", "from-env", "LEDGERBUS_PORT", "tcp://1.2.3.4:1", "LEDGERBUS_LIMITS_BUFFERED_IN", "2MiB"),
+		Flags: map[string][]string{"data": {"from-flag"}, "limits.locked": {"9"}, "limits.link-idle": {"30m"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if s.Storage.Data != "from-flag" || s.Logging.Level != slog.LevelError || s.Logging.Format != "json" ||
-		strings.Join(s.Listening.Addresses, " ") != "127.0.0.1:3 localhost:4" || s.Limits.Links != 9 || s.Limits.IdleTimeout != 90*time.Second ||
-		s.Limits.LinkIdle != 30*time.Minute || s.Limits.NoLinks != 2*time.Minute {
+		strings.Join(s.Listening.Addresses, " ") != "127.0.0.1:3 localhost:4" || s.Limits.Locked != 9 || s.Limits.IdleTimeout != 90*time.Second ||
+		s.Limits.LinkIdle != 30*time.Minute || s.Limits.BufferedIn != 2<<20 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -118,21 +119,44 @@ var problematic = []struct {
 	flags map[string][]string
 	want  string
 }{
-	{name: "file", file: "data: x\ncolour: red\nlimits:\n  legs: 4\n  links: many\nlisten:\n  - a: b\ndata: y\nlog-format: [text]\nmode: test\n", want: `%[1]s:2: colour: unknown key
+	{name: "file", file: "data: x\ncolour: red\nlimits:\n  legs: 4\n  locked: many\nlisten:\n  - a: b\ndata: y\nlog-format: [text]\nmode: test\n", want: `%[1]s:2: colour: unknown key
 %[1]s:4: limits.legs: unknown key
-%[1]s:5: limits.links: "many" is not a whole number from 1 to 1000000
+%[1]s:5: limits.locked: "many" is not a whole number from 1 to 10000000
 %[1]s:7: listen: must be a list of plain values
 %[1]s:8: data: given twice
 %[1]s:9: log-format: must be a plain value
 %[1]s:10: mode: "test" is neither development nor production`},
 	{name: "not a block", file: "- a\n", want: "%[1]s:1: must be a block of keys"},
+	{name: "blocks", file: "history: 7d\nlog: [info]\nlimits: {locked: {a: 1}}\ndisk: {low: [1GiB]}\n", want: `%[1]s:1: history: must be a block with one or more of the keys events, bodies, undo, share, before-sends, policies
+%[1]s:2: log: must be a block with one or more of the keys level, format
+%[1]s:3: limits.locked: must be a plain value
+%[1]s:4: disk.low: must be a plain value`},
+	{name: "flat and nested", file: "log-level: info\nlog: {level: warn}\nhistory:\n  events: 7d\n  policies: [{pattern: a, undo: 1d}]\nhistory-events: 8d\nhistory-policies: [{pattern: b, undo: 1d}]\n",
+		want: `%[1]s:2: log.level: given as log-level on line 1 already; keep log.level
+%[1]s:6: history-events: given as history.events on line 4 already; keep history.events
+%[1]s:7: history-policies: given as history.policies on line 5 already; keep history.policies`},
+	{name: "quantities", file: "history: {events: 64MiB, bodies: -1d, undo: 9999999999d}\nseal-after: 10\nscrub-every: none\ndisk: {reserve: 64MB, low: unlimited}\nmemory: {limit: 2w}\nlimits: {idle-timeout: 1.5d, buffered-in: 9999999999GiB}\n",
+		env: []string{"LEDGERBUS_LIMITS_BUFFERED_OUT", "-1"}, flags: map[string][]string{"clock.max-gap": {""}, "limits.transaction-bytes": {"NaN"}},
+		want: `%[1]s:1: history.events: "64MiB" is not a duration from 1ms to 36500d, none or unlimited: it is a size
+%[1]s:1: history.bodies: "-1d" is not a duration from 1ms to 36500d, none or unlimited: it is negative
+%[1]s:1: history.undo: "9999999999d" is not a duration from 1ms to 36500d, none or unlimited: it is longer than 292 years
+%[1]s:2: seal-after: "10" is not a duration from 0s to 365d, or unlimited: 10 has no unit; write 10s, 10m, 10h or 10d
+%[1]s:3: scrub-every: "none" is not a duration from 1h to 365d, or unlimited
+%[1]s:4: disk.reserve: "64MB" is not a size from 0 to 1TiB, or none: units are binary; write 64MiB
+%[1]s:4: disk.low: "unlimited" is not a size from 0 to 1024TiB: it does not begin with a number
+%[1]s:5: memory.limit: "2w" is not a size from 64MiB to 1024TiB: "w" is not a unit; the units are KiB, MiB, GiB and TiB
+%[1]s:6: limits.idle-timeout: "1.5d" is not a duration from 5s to 1h: 1.5 is not a whole number of days
+%[1]s:6: limits.buffered-in: "9999999999GiB" is not a size from 64KiB to 1GiB: it has more than 63 bits
+LEDGERBUS_LIMITS_BUFFERED_OUT: "-1" is not a size from 64KiB to 1GiB: it is negative
+--clock-max-gap: "" is not a duration from 1h to 36500d: it is empty
+--limits-transaction-bytes: "NaN" is not a size from 64KiB to 1GiB: it does not begin with a number`},
 	{name: "two documents", file: "data: x\n---\ndata: y\n", want: "%[1]s: more than one YAML document"},
-	{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.link-idle": {"10"}, "limits.max-frame-size": {"511"}, "limits.no-links": {"25h"}, "queue": {"a b"}},
+	{name: "each source is named", file: "partitions: 0\n", env: []string{"LEDGERBUS_LOG_LEVEL", "loud"}, flags: map[string][]string{"limits.link-idle": {"10"}, "limits.buffered-in": {"511"}, "limits.idle-timeout": {"25h"}, "queue": {"a b"}},
 		want: `%[1]s:1: partitions: "0" is not a whole number from 1 to 64
 LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
---limits-max-frame-size: "511" is not a whole number from 512 to 16777216
---limits-link-idle: "10" is not a duration from 1s to 24h0m0s, such as 90s
---limits-no-links: "25h" is not a duration from 1s to 24h0m0s, such as 90s
+--limits-buffered-in: "511" is not a size from 64KiB to 1GiB
+--limits-idle-timeout: "25h" is not a duration from 5s to 1h
+--limits-link-idle: "10" is not a duration from 1s to 1d: 10 has no unit; write 10s, 10m, 10h or 10d
 --queue: 'a b' contains character(s) that is not allowed by Service Bus: ' '. Entity segments can contain only letters, numbers, periods (.), hyphens (-), and underscores (_). (Queue)`},
 	{name: "missing file", flags: map[string][]string{"entities": {"testdata/none.json"}}, want: "entity file: stat testdata/none.json: no such file or directory"},
 	{name: "listeners", flags: map[string][]string{"listen": {"localhost", "127.0.0.1:99999", "127.0.0.1:1", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:0"}},
@@ -314,7 +338,7 @@ func TestWordsAreWhole(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, w := range Words() {
-		if seen[w.Flag()] || w.Usage == "" || w.set == nil || strings.Contains(strings.TrimSuffix(w.Name, "key-file"), "key") {
+		if seen[w.Flag()] || (w.Usage == "" || w.setter.set == nil || w.Takes() == "") == (w.Fixed == "") || len(w.Usage) > 110 || strings.Contains(strings.TrimSuffix(w.Name, "key-file"), "key") {
 			t.Errorf("word %q", w.Name)
 		}
 		seen[w.Flag()] = true
@@ -332,7 +356,7 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 		"LEDGERBUS_ACCEPT_CLOCK": {Env: environment("LEDGERBUS_ACCEPT_CLOCK", "wall")},
 		file + ":1":              {File: file},
 		"neither log nor wall":   {Flags: map[string][]string{"accept-clock": {"yes"}}},
-		"--clock-max-gap":        {Flags: map[string][]string{"clock-max-gap": {"59m"}}},
+		"--clock-max-gap":        {Flags: map[string][]string{"clock.max-gap": {"59m"}}},
 		"LEDGERBUS_REASON":       {Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_REASON", "x")},
 		"goes with":              {Flags: map[string][]string{"reason": {"x"}}},
 		"must be one line":       {Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"two\nlines"}}},
@@ -344,5 +368,33 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 	s, err := Load(Sources{Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"no time server"}}, Env: environment("LEDGERBUS_CLOCK_MAX_GAP", "48h")})
 	if err != nil || s.Clock != (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog, Reason: "no time server"}) {
 		t.Errorf(`%+v, %v; want s.Clock == (Clock{MaxGap: 48 * time.Hour, Accept: host.AcceptLog, Reason: "no time server"})`, s.Clock, err)
+	}
+}
+
+// Old keys and values are accepted, and so are former settings; each has one note. New spellings of
+// the same settings have none.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	file := write(t, "old.yaml", "log-level: warn\nlog-format: json\nclock-max-gap: 9600h\nhistory-events: 168h\nhistory-share: 30\nhistory-policies: [{pattern: a, undo: 1d}]\n"+
+		"seal-after: never\ndisk: {reserve: 1048576}\nlimits: {sessions: many, link-idle: 600s}\n", 0o600)
+	old, err := Load(Sources{File: file, Env: environment("LEDGERBUS_SCRUB_EVERY", "never", "LEDGERBUS_LIMITS_LINKS", "7"), Flags: map[string][]string{"limits.no-links": {"1m"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Note{
+		{Where: file + ":1", Old: "log-level", New: "log: {level: ...}"}, {Where: file + ":2", Old: "log-format", New: "log: {format: ...}"},
+		{Where: file + ":3", Old: "clock-max-gap", New: "clock: {max-gap: ...}"}, {Where: file + ":4", Old: "history-events", New: "history: {events: ...}"},
+		{Where: file + ":5", Old: "history-share", New: "history: {share: ...}"}, {Where: file + ":6", Old: "history-policies", New: "history: {policies: ...}"},
+		{Where: file + ":7: seal-after", Old: "never", New: "unlimited"}, {Where: file + ":9: limits.sessions", Old: "limits.sessions", New: "5000", Fixed: true},
+		{Where: "LEDGERBUS_SCRUB_EVERY", Old: "never", New: "unlimited"}, {Where: "LEDGERBUS_LIMITS_LINKS", Old: "limits.links", New: "20000", Fixed: true},
+		{Where: "--limits-no-links", Old: "limits.no-links", New: "5m", Fixed: true},
+	}
+	if !slices.Equal(old.Notes, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", old.Notes, want)
+	}
+	now, err := Load(Sources{File: write(t, "new.yaml", "log: {level: warn, format: json}\nclock: {max-gap: 400d}\nhistory:\n  events: 7d\n  share: 30\n  policies: [{pattern: a, undo: 1d}]\n"+
+		"seal-after: unlimited\nscrub-every: unlimited\ndisk: {reserve: 1MiB}\nlimits: {link-idle: 10m}\n", 0o600)})
+	if err != nil || now.Notes != nil || now.Fingerprint() != old.Fingerprint() || now.Storage.Reserve != 1<<20 || now.Clock.MaxGap != 9600*time.Hour {
+		t.Errorf("%+v, %v; want the settings of the old spellings, without notes:\n%+v", now, err, old)
 	}
 }

@@ -26,7 +26,7 @@ func parseYAMLTree(src []byte) (*node, *Problem) {
 		if at == nil {
 			return nil, &Problem{Text: text}
 		}
-		return nil, &Problem{Where: at[1], Text: "not valid YAML: " + quoted.ReplaceAllString(text[len(at[0]):], "'***'")}
+		return nil, &Problem{Where: at[1], Text: "not valid YAML: " + quotation.ReplaceAllString(text[len(at[0]):], "'***'")}
 	}
 	if root == nil {
 		return nil, &Problem{Where: "1", Text: "holds no document"}

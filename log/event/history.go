@@ -20,8 +20,8 @@ const (
 
 const day = 24 * time.Hour / time.Millisecond
 
-// retentions are the durations that a retention may have.
-var retentions = quantity.Durations{Least: time.Millisecond, Most: time.Duration(maxRetention) * time.Millisecond, None: true, Unlimited: true}
+// Retentions are the durations that a retention may have.
+var Retentions = quantity.Durations{Least: time.Millisecond, Most: time.Duration(maxRetention) * time.Millisecond, None: true, Unlimited: true}
 
 // KeepFor is the retention for a duration, cut to whole milliseconds.
 func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
@@ -55,7 +55,7 @@ func (r *Retention) UnmarshalText(text []byte) (err error) {
 
 // ParseRetention reads a duration of at least a millisecond, none or unlimited.
 func ParseRetention(text string) (Retention, error) {
-	d, err := retentions.Parse(text)
+	d, err := Retentions.Parse(text)
 	switch {
 	case err != nil:
 		return 0, err

@@ -21,26 +21,50 @@ func (c *call) listHistoryPolicies() (any, error) {
 	return list, nil
 }
 
-func (c *call) setHistoryPolicy() (any, error) {
-	var args wire.HistoryPolicy
-	if err := c.arguments(&args); err != nil {
-		return nil, err
+// historyArguments are the arguments of set-history-policy: the retentions inside history, as in the
+// settings file, or beside the pattern.
+type historyArguments struct {
+	wire.HistoryPolicy
+	History *struct {
+		Events string `json:"events"`
+		Bodies string `json:"bodies"`
+		Undo   string `json:"undo"`
+	} `json:"history"`
+}
+
+// policy returns the policy that the arguments set.
+func (a historyArguments) policy() (p event.HistoryPolicy, err error) {
+	flat := a.HistoryPolicy
+	if n := a.History; n != nil {
+		if flat.Events != "" || flat.Bodies != "" || flat.Undo != "" {
+			return p, refuse(http.StatusBadRequest, "Retentions are given inside history and outside it: give them inside history only.")
+		}
+		flat.Events, flat.Bodies, flat.Undo = n.Events, n.Bodies, n.Undo
 	}
-	cmd := engine.PutHistoryPolicy{Pattern: args.Pattern}
 	for _, f := range []struct {
 		name, text string
 		into       *event.Retention
-	}{{"events", args.Events, &cmd.Policy.Events}, {"bodies", args.Bodies, &cmd.Policy.Bodies}, {"undo", args.Undo, &cmd.Policy.Undo}} {
+	}{{"events", flat.Events, &p.Events}, {"bodies", flat.Bodies, &p.Bodies}, {"undo", flat.Undo, &p.Undo}} {
 		if f.text == "" {
 			continue
 		}
-		r, err := event.ParseRetention(f.text)
-		if err != nil {
-			return nil, refuse(http.StatusBadRequest, "The retention %s: %v.", f.name, err)
+		if *f.into, err = event.ParseRetention(f.text); err != nil {
+			return p, refuse(http.StatusBadRequest, "The retention %s: %v.", f.name, err)
 		}
-		*f.into = r
 	}
-	return c.sayOfHistory(cmd)
+	return p, nil
+}
+
+func (c *call) setHistoryPolicy() (any, error) {
+	var args historyArguments
+	if err := c.arguments(&args); err != nil {
+		return nil, err
+	}
+	policy, err := args.policy()
+	if err != nil {
+		return nil, err
+	}
+	return c.sayOfHistory(engine.PutHistoryPolicy{Pattern: args.Pattern, Policy: policy})
 }
 
 func (c *call) deleteHistoryPolicy() (any, error) {
