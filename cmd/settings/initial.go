@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Initial is a config file to begin with: production mode, and a rule with two random keys of 256
-// bits (reliability.md S3). Only its owner may be able to read it, else [Load] refuses it.
+// Initial returns a config file to begin with: production mode, and a rule with two random keys of
+// 256 bits (reliability.md S3). [Load] refuses the file if others than its owner can read it.
 func Initial() ([]byte, error) {
 	var keys [2]string
 	for i := range keys {
@@ -20,9 +20,9 @@ func Initial() ([]byte, error) {
 	return fmt.Appendf(nil, initial, developmentRule, keys[0], keys[1]), nil
 }
 
-// initial has three blanks: the rule's name and its keys.
-const initial = `# Settings of a Ledgerbus broker: start it with "ledgerbus serve --config" and this file. "ledgerbus serve --help" lists all settings.
-# This file holds keys: only its owner may read it (mode 0600).
+// initial has three placeholders: the rule's name and its keys.
+const initial = `# Settings of a Ledgerbus broker: start it with "ledgerbus serve --config" and this file. docs/guide/settings.md lists all settings.
+# This file contains keys: only its owner may be able to read it (mode 0600).
 
 mode: production
 data: data
@@ -33,7 +33,7 @@ data: data
 #   tls: {certificate-file: bus.crt, key-file: bus.key}
 listen: [127.0.0.1:5672]
 
-# Whoever has one of the keys of a rule may do what the rule allows: Manage, Send, Listen, ReadHistory, ReadBodies. To replace a key without a break copy the
+# A client with one of the keys of a rule has the rule's rights: Manage, Send, Listen, ReadHistory, ReadBodies. To replace a key without a break, copy the
 # primary to the secondary, write a new primary, send the broker SIGHUP, move the clients, and then replace the secondary.
 access-rules:
 - name: %s
