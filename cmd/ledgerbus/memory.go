@@ -12,6 +12,8 @@ import (
 	"runtime/metrics"
 	"strconv"
 	"strings"
+
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
 )
 
 // memoryPercent is the share of the available memory that the broker uses before the garbage
@@ -26,7 +28,7 @@ const memoryPercent = 90
 func boundMemory(setting int64) (bytes int64, tell func()) {
 	said := func(limit int64, of string, more ...any) (int64, func()) {
 		return limit, func() {
-			slog.Info("memory limit", append([]any{"bytes", limit, "of", of, "gogc", growthText(garbageGrowth())}, more...)...)
+			slog.Info("memory limit", append([]any{"limit", quantity.FormatSize(limit), "of", of, "gogc", growthText(garbageGrowth())}, more...)...)
 		}
 	}
 	unlimited := func(log func(string, ...any), text string, more ...any) (int64, func()) {

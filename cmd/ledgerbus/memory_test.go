@@ -106,7 +106,9 @@ func TestBoundMemory(t *testing.T) {
 	if limit != debug.SetMemoryLimit(-1) || limit == math.MaxInt64 || limit == 123<<20 || uint64(limit) > machineMemory() || !strings.Contains(said.String(), "memory limit") {
 		t.Errorf("%d of %d, %s", limit, machineMemory(), &said)
 	}
-	if limit, _ = boundMemory(100 << 20); limit != 100<<20 || debug.SetMemoryLimit(-1) != limit {
-		t.Errorf("%d by the settings", limit)
+	said.Reset()
+	limit, tell = boundMemory(100 << 20)
+	if tell(); limit != 100<<20 || debug.SetMemoryLimit(-1) != limit || !strings.Contains(said.String(), "limit=100MiB of=settings") {
+		t.Errorf("%d by the settings, %s", limit, &said)
 	}
 }

@@ -300,5 +300,6 @@ func announce(w io.Writer, srv *broker.Server) {
 	if s.Mode == settings.Development {
 		b.WriteString(ready + "\n")
 	}
-	_, _ = io.WriteString(w, b.String()) // an error changes nothing: the broker runs without a reader of its output
+	// an error changes nothing: the broker runs without a reader of its output
+	_, _ = io.WriteString(w, b.String())
 }

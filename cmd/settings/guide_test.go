@@ -53,8 +53,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// A documented default that is a value, not a sentence, is one that the setting takes, and it is the
-// default where this package has it.
+// A documented default that is a value, not a sentence, is one that the setting takes, and it is
+// the default where this package has it.
 func TestDocumentedDefaults(t *testing.T) {
 	t.Parallel()
 	for _, w := range Words() {

@@ -84,8 +84,8 @@ type Storage struct {
 	Fence bool
 }
 
-// History has the history policies (docs/decisions/0049). A zero field leaves the value that the log
-// has.
+// History has the history policies (docs/decisions/0049). A zero field leaves the value that the
+// log has.
 type History struct {
 	Policy      event.HistoryPolicy
 	Share       uint32 // percent of the disk; 0 means that it is not given
@@ -105,8 +105,8 @@ type Clock struct {
 
 // Listening has the settings of the addresses for clients.
 type Listening struct {
-	// host:port each, followed by a slash and the mode where it is not the usual one; port 0 picks a
-	// free one
+	// host:port each, followed by a slash and the mode where it is not the usual one; port 0 picks
+	// a free one
 	Addresses []string
 	// further names of this machine; in production mode tokens for other names are refused
 	Hosts         []string
@@ -242,8 +242,8 @@ type Limits struct {
 	LinkIdle        time.Duration // time without activity after which a link is detached; 10 min
 }
 
-// OpenToAll reports whether all clients can log in: with the emulator's key, which is known, or with
-// any bearer token.
+// OpenToAll reports whether all clients can log in: with the emulator's key, which is known, or
+// with any bearer token.
 func (s Settings) OpenToAll() bool { return s.DevelopmentKey() || s.Identity.AnyBearer }
 
 // Names and keys of the emulator's well-known connection string.

@@ -23,7 +23,8 @@ type Word struct {
 	Once bool
 	// Common settings are those that people change. The help shows no others.
 	Common bool
-	// Fixed is the value of a former setting, which is accepted and has no effect; "" for all others.
+	// Fixed is the value of a former setting, which is accepted and has no effect; "" for all
+	// others.
 	Fixed string
 
 	alias  string            // another environment variable with the same meaning

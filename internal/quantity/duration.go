@@ -37,7 +37,7 @@ type Durations struct {
 
 // Parse reads a duration that the setting takes.
 func (t Durations) Parse(text string) (time.Duration, error) {
-	d, err := ParseDuration(text)
+	d, err := parseDuration(text)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a %s: %w", text, t, err)
@@ -69,8 +69,8 @@ func (t Durations) String() string {
 	return text
 }
 
-// ParseDuration reads a duration, or one of the words as [None] or [Unlimited].
-func ParseDuration(text string) (time.Duration, error) {
+// parseDuration reads a duration of any setting: the words are [None] and [Unlimited].
+func parseDuration(text string) (time.Duration, error) {
 	switch text {
 	case none:
 		return None, nil
@@ -147,7 +147,7 @@ func parseDurationPart(number, unit string) (d time.Duration, at int, err error)
 	return d, at, nil
 }
 
-// FormatDuration prints a duration as [ParseDuration] reads it, days first: 7d, 1d12h, 1h30m, 0s.
+// FormatDuration prints a duration as [Durations.Parse] reads it, days first: 7d, 1d12h, 1h30m, 0s.
 func FormatDuration(d time.Duration) string {
 	switch {
 	case d == None:

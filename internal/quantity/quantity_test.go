@@ -15,11 +15,11 @@ func TestParseDuration(t *testing.T) {
 		".5s": 500 * time.Millisecond, "1d0h0m1s": day + time.Second, "1500us": 1500 * time.Microsecond, "2µs": 2 * time.Microsecond,
 		"2μs": 2 * time.Microsecond, "1ns": 1, "106751d": 106751 * day, "9223372036854775806ns": math.MaxInt64 - 1,
 	} {
-		got, err := ParseDuration(text)
+		got, err := parseDuration(text)
 		if err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
-		if again, err := ParseDuration(FormatDuration(got)); err != nil || again != got {
+		if again, err := parseDuration(FormatDuration(got)); err != nil || again != got {
 			t.Errorf("%q is printed as %q and read again as %d, %v", text, FormatDuration(got), again, err)
 		}
 	}
@@ -32,7 +32,7 @@ func TestParseDuration(t *testing.T) {
 		"99999999999h": "longer than 292 years", "106751d48h": "longer than 292 years", "9223372036854775807ns": "longer than 292 years", "PT90S": "does not begin with a number",
 		"None": "does not begin with a number", "never": "does not begin with a number",
 	} {
-		if got, err := ParseDuration(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := parseDuration(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %d, %v; want an error with %q", text, got, err, want)
 		}
 	}
@@ -83,11 +83,11 @@ func TestParseSize(t *testing.T) {
 		"0": 0, "1": 1, "67108864": 64 << 20, "64MiB": 64 << 20, "512KiB": 512 << 10, "1GiB": 1 << 30, "2TiB": 2 << 40, "0KiB": 0,
 		"9223372036854775807": math.MaxInt64, "8388607TiB": 8388607 << 40,
 	} {
-		got, err := ParseSize(text)
+		got, err := parseSize(text)
 		if err != nil || got != want {
 			t.Errorf("%q: %d, %v; want %d", text, got, err, want)
 		}
-		if again, err := ParseSize(FormatSize(got)); err != nil || again != got {
+		if again, err := parseSize(FormatSize(got)); err != nil || again != got {
 			t.Errorf("%q is printed as %q and read again as %d, %v", text, FormatSize(got), again, err)
 		}
 	}
@@ -98,7 +98,7 @@ func TestParseSize(t *testing.T) {
 		"1.5GiB": "1.5 is not a whole number", "1GiB512MiB": `"512MiB" follows the unit`, "9223372036854775808": "more than 63 bits", "8388608TiB": "more than 63 bits",
 		"none": "does not begin with a number", "0x10": `"x10" is not a unit`, "1e6": `"e6" is not a unit`,
 	} {
-		if got, err := ParseSize(text); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := parseSize(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %d, %v; want an error with %q", text, got, err, want)
 		}
 	}
@@ -152,13 +152,13 @@ func FuzzQuantity(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if d, err := ParseDuration(text); err == nil {
-			if again, err := ParseDuration(FormatDuration(d)); err != nil || again != d || d < None {
+		if d, err := parseDuration(text); err == nil {
+			if again, err := parseDuration(FormatDuration(d)); err != nil || again != d || d < None {
 				t.Fatalf("%q: %d is printed as %q and read again as %d, %v", text, d, FormatDuration(d), again, err)
 			}
 		}
-		if n, err := ParseSize(text); err == nil {
-			if again, err := ParseSize(FormatSize(n)); err != nil || again != n || n < 0 {
+		if n, err := parseSize(text); err == nil {
+			if again, err := parseSize(FormatSize(n)); err != nil || again != n || n < 0 {
 				t.Fatalf("%q: %d is printed as %q and read again as %d, %v", text, n, FormatSize(n), again, err)
 			}
 		}

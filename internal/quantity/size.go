@@ -30,7 +30,7 @@ func (t Sizes) Parse(text string) (int64, error) {
 	if t.None && text == none {
 		return 0, nil
 	}
-	n, err := ParseSize(text)
+	n, err := parseSize(text)
 	switch {
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a %s: %w", text, t, err)
@@ -55,8 +55,8 @@ func (t Sizes) String() string {
 	return text
 }
 
-// ParseSize reads a size in bytes.
-func ParseSize(text string) (int64, error) {
+// parseSize reads a size in bytes.
+func parseSize(text string) (int64, error) {
 	if text == "" {
 		return 0, errEmpty
 	}
@@ -101,8 +101,8 @@ func sizeUnit(unit string) int {
 	return -1
 }
 
-// FormatSize prints a size as [ParseSize] reads it, in the largest unit of which it is a whole
-// number: 64MiB, 1536KiB, 1000.
+// FormatSize prints a size as [Sizes.Parse] reads it, in the largest unit that divides it: 64MiB,
+// 1536KiB, 1000.
 func FormatSize(n int64) string {
 	power := 0
 	for n != 0 && n%1024 == 0 && power < len(sizeUnits)-1 {

@@ -21,8 +21,8 @@ func (c *call) listHistoryPolicies() (any, error) {
 	return list, nil
 }
 
-// historyArguments are the arguments of set-history-policy: the retentions inside history, as in the
-// settings file, or beside the pattern.
+// historyArguments are the arguments of set-history-policy: the retentions inside history, as in
+// the settings file, or beside the pattern.
 type historyArguments struct {
 	wire.HistoryPolicy
 	History *struct {

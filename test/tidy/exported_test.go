@@ -16,7 +16,7 @@ var exportedNames = ratchet{
 	why: "Does another package use every new one? Then write the new number there, and a docstring at the name; else begin the name with a small letter.",
 	known: map[string]int{
 		"cmd/broker":   6,
-		"cmd/settings": 61,
+		"cmd/settings": 62,
 		// seven for what an operator is told of receivers, which partitions and connections say and
 		// protocol/ledger joins; seven for how long history is kept; StepBack, which
 		// protocol/servicebus sends
@@ -42,7 +42,8 @@ var exportedNames = ratchet{
 		"internal/fifo":       1,
 		"internal/jsontext":   2,
 		"internal/private":    2,
-		"internal/program":    4, // what the two binaries share
+		"internal/program":    6, // what the two binaries share
+		"internal/quantity":   8,
 		// the lock of a directory alone 1, the word for finished erasures 1, a part of a directory
 		// 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7
 		// (engine and /health)
@@ -55,7 +56,7 @@ var exportedNames = ratchet{
 		"log/sealed": 42,
 		// most are the values of the facts, which have names for people who read a dump; 19 for
 		// bases. Generated ones, the kinds, are not counted
-		"log/event":              269,
+		"log/event":              270,
 		"protocol/access":        25,
 		"protocol/amqp":          228, // RawDecimal, which protocol/message and tools/client need
 		"protocol/atom":          2,
