@@ -32,7 +32,7 @@ func historyCommand() *cli.Command {
 				},
 				{
 					Name: "set", Usage: "set how long the history of matching entities is kept", ArgsUsage: args,
-					Description: "Replaces the policy of the pattern. A retention is a time such as 7d or 36h, none to keep nothing, or\n" +
+					Description: "Replaces the policy of the pattern. A retention is a duration such as 7d or 36h, none to keep nothing, or\n" +
 						"unlimited to keep everything. A retention that is not given comes from the next policy that matches.\n\n" +
 						"   ledgerbus history policy set 'orders/*' --bodies none --reason 'personal data'\n" +
 						"   ledgerbus history policy set audit --events unlimited --bodies 365d",

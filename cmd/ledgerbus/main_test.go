@@ -134,10 +134,10 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"no such command below a command", []string{"queue", "lst"}, 2, `ledgerbus: No help topic for 'lst'. Did you mean "list"?`},
 		{"no such flag", []string{"serve", "--colour"}, 2, "ledgerbus: flag provided but not defined: -colour; see ledgerbus serve --help"},
 		{"an argument too many", []string{"serve", "data"}, 2, `ledgerbus: serve takes no argument "data"; see ledgerbus serve --help`},
-		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
+		{"not loopback", []string{"serve", "--listen", "10.1.2.3:5672"}, 2, `ledgerbus: --listen: "10.1.2.3:5672" can be reached from other machines and the emulator's key is public knowledge: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
 		{"all interfaces", []string{"serve", "--listen", ":5672", "--insecure-no-tls", "--insecure-no-auth"}, 2, `ledgerbus: 2 problems
   --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant
-  --listen: ":5672" may be reached from the internet and everybody knows the emulator's key: add --i-accept-the-risk if that is meant`},
+  --listen: ":5672" may be reached from the internet and the emulator's key is public knowledge: add --i-accept-the-risk if that is meant`},
 		{"all interfaces, own key", []string{"serve", "--config", ownKey, "--listen", ":5672", "--insecure-no-tls"}, 2, `ledgerbus: --listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 		{"bad entity file", []string{"serve", "--entities", broken}, 2, "ledgerbus: 2 problems\n  " + broken + ":3: UserConfig.Namespaces[0].Topics[0].Name: missing\n  " + broken + ":4: UserConfig.Namespaces[0].Colour: unknown key; known are Name, Queues, Topics (unknown keys are ignored only in a file that CONFIG_PATH, CONFIG_JSON or the emulator's own path names)"},
 		{"no entity", []string{"peek"}, 2, "ledgerbus: missing ENTITY; usage: ledgerbus peek ENTITY, such as orders or 'orders/$dlq'"},

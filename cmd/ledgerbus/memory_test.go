@@ -48,7 +48,7 @@ func TestGarbageGrowth(t *testing.T) {
 		gogc, limit string
 		said        []string
 	}{
-		{"", "256MiB", []string{"bytes=268435456", "gogc=100"}},
+		{"", "256MiB", []string{"limit=256MiB", "gogc=100"}},
 		{"10", "256MiB", []string{"gogc=10"}},
 		{"300", "256MiB", []string{"gogc=300"}},
 		{"off", "256MiB", []string{"gogc=off"}},

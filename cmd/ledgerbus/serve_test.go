@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -9,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
-// A start prints addresses on which it listens, with their actual reach.
+// A start prints the addresses of its listeners, and warns only where others can reach them.
 func TestAnnounced(t *testing.T) {
 	t.Parallel()
 	const warning = "addresses other than loopback"
@@ -49,5 +50,20 @@ func TestAnnounced(t *testing.T) {
 				t.Errorf("%s\nwant the host %s, and %d times %q", &out, c.host, c.warned, warning)
 			}
 		})
+	}
+}
+
+// A start logs what to write instead of an old spelling, and the value of a former setting.
+func TestLogNotes(t *testing.T) {
+	var out strings.Builder
+	old := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+	defer slog.SetDefault(old)
+	logNotes([]settings.Note{{Where: "c.yaml:3", Old: "log-level", New: "log: {level: ...}"}, {Where: "--limits-links", Old: "limits.links", New: "20000", Fixed: true}})
+	for _, want := range []string{`level=WARN msg="setting has an old spelling" old=log-level new="log: {level: ...}" place=c.yaml:3`,
+		`level=WARN msg="setting has no effect" setting=limits.links place=--limits-links fixed_value=20000`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s\nwant %s", &out, want)
+		}
 	}
 }

@@ -114,7 +114,7 @@ func (l *loader) keyFile(name, where string) Secret {
 	}
 	key := strings.TrimSpace(string(src))
 	if key == "" {
-		l.problems.add(where, "%s: holds no key", name)
+		l.problems.add(where, "%s: has no key", name)
 	}
 	return NewSecret(key)
 }

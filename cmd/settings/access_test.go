@@ -13,7 +13,7 @@ func TestReach(t *testing.T) {
 	own := environment("LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`)
 	const (
 		tls  = "without TLS"
-		auth = "everybody knows"
+		auth = "the emulator's key is public"
 	)
 	for _, c := range []struct {
 		name  string
@@ -79,10 +79,10 @@ func TestIdentity(t *testing.T) {
 		{map[string][]string{"jwt.issuer": {"https://x"}, "jwt.audience": {""}}, "--jwt-audience: jwt.issuer needs at least one jwt.audience, else tokens made for other services would be accepted"},
 		{map[string][]string{"jwt.issuer": {"x.example"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be a URL such as https://login.example/tenant"},
 		{map[string][]string{"jwt.issuer": {"https://u:p@x/?q"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be a URL such as https://login.example/tenant"},
-		{map[string][]string{"jwt.issuer": {"http://x.example"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be an https URL: whoever can change what an http one answers can sign tokens"},
-		{map[string][]string{"mode": {"production"}, "jwt.issuer": {"http://localhost"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be an https URL: whoever can change what an http one answers can sign tokens"},
+		{map[string][]string{"jwt.issuer": {"http://x.example"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be an https URL: an attacker who changes the answers of an http one can sign tokens"},
+		{map[string][]string{"mode": {"production"}, "jwt.issuer": {"http://localhost"}, "jwt.audience": {"a"}}, "--jwt-issuer: must be an https URL: an attacker who changes the answers of an http one can sign tokens"},
 		{map[string][]string{"mode": {"production"}, "accept-any-bearer": {"true"}}, "--accept-any-bearer: accept-any-bearer is for development mode only"},
-		{map[string][]string{"jwt.issuer": {"https://x"}, "jwt.audience": {"a"}, "accept-any-bearer": {"true"}}, "--accept-any-bearer: accept-any-bearer is given together with jwt.issuer, which it would make worthless"},
+		{map[string][]string{"jwt.issuer": {"https://x"}, "jwt.audience": {"a"}, "accept-any-bearer": {"true"}}, "--accept-any-bearer: accept-any-bearer is given together with jwt.issuer: tokens of any issuer would be accepted"},
 		{map[string][]string{"mode": {"production"}, "insecure-no-auth": {"true"}}, "--insecure-no-auth: insecure-no-auth is for development mode only"},
 	} {
 		if _, err := Load(Sources{Env: own, Flags: c.flags}); err == nil || err.Error() != c.want {

@@ -5,9 +5,9 @@ import "strings"
 // maxTypos is how many letters may be wrong in a word for another to be suggested.
 const maxTypos = 2
 
-// closest is the one of the words that was probably meant by another: it differs in letter case or
+// findClosest is the one of the words that was probably meant by another: it differs in letter case or
 // a letter or two. "" if there is none.
-func closest(word string, words []string) string {
+func findClosest(word string, words []string) string {
 	best, fewest := "", min(maxTypos, len(word)/2)+1
 	for _, w := range words {
 		if n := edits(strings.ToLower(word), strings.ToLower(w)); n < fewest {

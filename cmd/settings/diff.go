@@ -138,7 +138,7 @@ func (p property) text(from *event.Properties) string {
 
 // accessFields compares access rules by name. Of keys it says no more than that they differ.
 func accessFields(have, want []event.AccessRule) []Field {
-	var d named
+	var d nameDiff
 	for _, r := range have {
 		d.old(r.Name, fmt.Sprint(r.Rights))
 	}
@@ -158,7 +158,7 @@ func otherKey(have, want event.Secret) bool { return have != "" && want != "" &&
 
 // ruleFields compares rules by name.
 func ruleFields(have, want []event.Rule) []Field {
-	var d named
+	var d nameDiff
 	for i := range have {
 		d.old(have[i].Name, ruleText(&have[i]))
 	}
@@ -177,12 +177,12 @@ func ruleText(rule *event.Rule) string {
 	return line.String()
 }
 
-// named compares two lists of things by their names, in any letter case.
-type named struct{ list []Field }
+// nameDiff compares two lists of things by their names, in any letter case.
+type nameDiff struct{ list []Field }
 
-func (d *named) old(name, text string) { d.list = append(d.list, Field{Name: name, Old: text}) }
+func (d *nameDiff) old(name, text string) { d.list = append(d.list, Field{Name: name, Old: text}) }
 
-func (d *named) new(name, text string) {
+func (d *nameDiff) new(name, text string) {
 	i := slices.IndexFunc(d.list, func(f Field) bool { return strings.EqualFold(f.Name, name) })
 	if i < 0 {
 		i, d.list = len(d.list), append(d.list, Field{Name: name})
@@ -191,7 +191,7 @@ func (d *named) new(name, text string) {
 }
 
 // fields are those that differ, in the order first seen.
-func (d *named) fields(of string) []Field {
+func (d *nameDiff) fields(of string) []Field {
 	var differ []Field
 	for _, f := range d.list {
 		if f.Old != f.New {

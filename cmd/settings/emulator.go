@@ -79,8 +79,8 @@ func (l *loader) moveHTTPPort() {
 func (l *loader) entityFile() (*entityFile, error) {
 	file, where := l.settings.Entities.File, l.origin["entities"]
 	w, _ := word("entities")
-	emulators := reading{lenient: true}
-	ours := reading{service: l.settings.Mode != Development}
+	emulators := readMode{lenient: true}
+	ours := readMode{service: l.settings.Mode != Development}
 	switch {
 	case l.inline.content == "" && file == "" && l.present != "":
 		if _, err := os.Stat(l.present); errors.Is(err, fs.ErrNotExist) {
@@ -112,7 +112,7 @@ func (l *loader) sample() (*entityFile, error) {
 	if l.settings.Mode != Development || len(l.settings.Entities.Queues) > 0 {
 		return nil, nil
 	}
-	f, err := parseEntities("sample.json", sample, reading{}, nil)
+	f, err := parseEntities("sample.json", sample, readMode{}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func emulatedStarts(inFile, sample string) []emulated {
 		{name: "under a flag", env: []string{"CONFIG_JSON", oneQueue}, flags: map[string][]string{"entities": {"testdata/sample.json"}}, first: "queue.1"},
 		{name: "with a file", env: []string{"CONFIG_JSON", oneQueue, "CONFIG_PATH", "testdata/sample.json"}, problem: "CONFIG_JSON: given together with CONFIG_PATH; one of them is enough"},
 		{name: "with a file of ours", env: []string{"CONFIG_JSON", oneQueue, "LEDGERBUS_ENTITIES", "x"}, problem: "CONFIG_JSON: given together with LEDGERBUS_ENTITIES; one of them is enough"},
-		{name: "with a mistake", env: []string{"CONFIG_JSON", "{\n\"Queue\": []}"}, problem: "CONFIG_JSON:1: UserConfig: missing; without it, Queues and Topics may stand at the top of the file\nCONFIG_JSON:2: Queue: unknown key; known are $schema, UserConfig"},
+		{name: "with a mistake", env: []string{"CONFIG_JSON", "{\n\"Queue\": []}"}, problem: "CONFIG_JSON:1: UserConfig: missing; without it, Queues and Topics may be at the top of the file\nCONFIG_JSON:2: Queue: unknown key; known are $schema, UserConfig"},
 		{name: "with keys", env: []string{"CONFIG_JSON", `{"Queues":[{"Name":"one","Properties":{"AuthorizationRules":[{"KeyName":"a","Rights":["Send"],"PrimaryKey":"k"}]}}]}`}, first: "one"},
 	}
 }
@@ -154,7 +154,7 @@ const unknownKeys = `{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Pr
 var unknownOnes = strings.TrimSpace(`
 %[1]s:1: UserConfig.Namespaces[0].Properties: unknown key; known are Name, Queues, Topics
 %[1]s:2: UserConfig.Namespaces[0].Queues[0].MaxDeliveryCount: unknown key; it belongs in "Properties"
-%[1]s:2: UserConfig.Namespaces[0].Queues[0].Properties.lockDuration: unknown key; did you mean "LockDuration"?
+%[1]s:2: UserConfig.Namespaces[0].Queues[0].Properties.lockDuration: unknown key; the closest is "LockDuration"
 %[1]s:3: UserConfig.Namespaces[0].Topics[0].Properties.MaxDeliveryCount: a topic does not have this property
 %[1]s:4: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Properties.IsClientAffine: unknown key
 %[1]s:4: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Properties.IsClientAffine: unknown key

@@ -30,23 +30,23 @@ const (
 //
 // Used names the emulator's defaults that the file relies on, a line for each kind of entity.
 func ReadEntities(file string) (put []engine.PutEntity, used []string, err error) {
-	f, err := readEntities(file, reading{})
+	f, err := readEntities(file, readMode{})
 	if err != nil {
 		return nil, nil, err
 	}
 	return f.put, f.used, nil
 }
 
-// reading is how an entity file is read. The zero value is that of a file that a person names, in
+// readMode is how an entity file is read. The zero value is that of a file that a person names, in
 // development mode.
-type reading struct {
+type readMode struct {
 	lenient bool // unknown keys are ignored, as the emulator does
 	// what is left out has the service's defaults, and stays as it is where the entity exists; else
 	// the emulator's
 	service bool
 }
 
-func (how reading) defaults(kind event.EntityKind) event.Properties {
+func (how readMode) defaults(kind event.EntityKind) event.Properties {
 	if how.service {
 		return engine.DefaultProperties(kind)
 	}
@@ -64,13 +64,13 @@ type entityFile struct {
 	given map[string]uint32
 }
 
-func readEntities(file string, how reading) (*entityFile, error) {
+func readEntities(file string, how readMode) (*entityFile, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, Problems{{Text: fmt.Sprintf("entity file: %v", err)}}
 	}
 	if info.Size() > maxEntityFile {
-		return nil, Problems{{Where: file, Text: fmt.Sprintf("%d bytes are over the limit of %d for an entity file", info.Size(), maxEntityFile)}}
+		return nil, Problems{{Where: file, Text: fmt.Sprintf("%d bytes exceed the limit of %d for an entity file", info.Size(), maxEntityFile)}}
 	}
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -81,7 +81,7 @@ func readEntities(file string, how reading) (*entityFile, error) {
 
 // parseEntities reads a file's content. Private, if given, complains about a file that others may
 // read: it is asked when there are keys.
-func parseEntities(file string, src []byte, how reading, private func(string) error) (*entityFile, error) {
+func parseEntities(file string, src []byte, how readMode, private func(string) error) (*entityFile, error) {
 	parse := parseJSON
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".yaml", ".yml":
@@ -97,16 +97,16 @@ func parseEntities(file string, src []byte, how reading, private func(string) er
 	}
 	r := &entityReader{file: file, how: how, names: map[string]*entry{}}
 	r.document(root)
-	r.forwarding()
+	r.checkForwarding()
 	if r.key != nil && private != nil {
 		if err := private(file); err != nil {
 			r.complain(r.key, "%v", err)
 		}
 	}
-	if r.refused() {
-		return nil, r.sorted()
+	if r.hasErrors() {
+		return nil, r.sortedProblems()
 	}
-	f := &entityFile{where: map[string]string{}, ignored: r.sorted()}
+	f := &entityFile{where: map[string]string{}, ignored: r.sortedProblems()}
 	if how.service {
 		f.given = map[string]uint32{}
 	} else {
@@ -116,7 +116,7 @@ func parseEntities(file string, src []byte, how reading, private func(string) er
 		f.put = append(f.put, e.put)
 		path := strings.ToLower(e.put.Path)
 		if f.where[path] = r.at(e.name); how.service {
-			f.given[path] = e.given()
+			f.given[path] = e.givenBits()
 		}
 	}
 	return f, nil
@@ -125,7 +125,7 @@ func parseEntities(file string, src []byte, how reading, private func(string) er
 // entityReader walks an entity file, collecting entities and problems.
 type entityReader struct {
 	file     string
-	how      reading
+	how      readMode
 	problems []complaint
 	key      *node             // the first key of an access rule
 	names    map[string]*entry // queues and topics by lower-case path
@@ -164,17 +164,17 @@ func (r *entityReader) unknown(n *node, format string, args ...any) {
 	r.problems[len(r.problems)-1].unknown = true
 }
 
-// refused reports whether the file cannot be used. Then unknown keys are told, too: one may be what
+// hasErrors reports whether the file cannot be used. Then unknown keys are told, too: one may be what
 // is missing.
-func (r *entityReader) refused() bool {
+func (r *entityReader) hasErrors() bool {
 	return slices.ContainsFunc(r.problems, func(c complaint) bool { return !c.unknown || !r.how.lenient })
 }
 
 // strictness follows the first unknown key of a file that is refused for it.
 const strictness = " (unknown keys are ignored only in a file that CONFIG_PATH, CONFIG_JSON or the emulator's own path names)"
 
-// sorted are the problems from the file's beginning to its end.
-func (r *entityReader) sorted() Problems {
+// sortedProblems are the problems from the file's beginning to its end.
+func (r *entityReader) sortedProblems() Problems {
 	slices.SortStableFunc(r.problems, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
 	all := make(Problems, len(r.problems))
 	for i, c := range r.problems {
@@ -230,8 +230,8 @@ func (r *entityReader) object(n *node, known readers, required ...string) {
 // hint says what was probably meant by an unknown key.
 func (known readers) hint(key string) string {
 	names := slices.Sorted(maps.Keys(known))
-	if meant := closest(key, names); meant != "" {
-		return fmt.Sprintf("; did you mean %q?", meant)
+	if meant := findClosest(key, names); meant != "" {
+		return fmt.Sprintf("; the closest is %q", meant)
 	}
 	if known["Properties"] != nil && slices.ContainsFunc(properties, func(p property) bool { return p.name == key }) {
 		return `; it belongs in "Properties"`
@@ -260,7 +260,7 @@ func (r *entityReader) document(root *node) {
 		return
 	}
 	if members != nil && !wrapped {
-		r.complain(&node{line: root.line, path: "UserConfig"}, "missing; without it, Queues and Topics may stand at the top of the file")
+		r.complain(&node{line: root.line, path: "UserConfig"}, "missing; without it, Queues and Topics may be at the top of the file")
 	}
 	r.object(root, readers{
 		"$schema": schema,
@@ -284,11 +284,11 @@ func (r *entityReader) logging(n *node) {
 func (r *entityReader) namespaces(n *node) {
 	items := r.array(n)
 	if _, isArray := n.value.([]*node); isArray && len(items) == 0 {
-		r.complain(n, "must hold one namespace")
+		r.complain(n, "must have one namespace")
 	}
 	for i, item := range items {
 		if i > 0 {
-			r.complain(item, "several namespaces are not supported yet; keep each in a file and a broker of its own")
+			r.complain(item, "several namespaces are not supported yet; use one file and one broker for each")
 			continue
 		}
 		var name string // any: the namespace is whatever host clients connect to
@@ -324,7 +324,7 @@ func (r *entityReader) queue(n *node) *entry {
 func (r *entityReader) topic(n *node) *entry {
 	e := r.entry(event.Topic, n)
 	var subscriptions *node
-	r.object(n, readers{"Name": r.path(e), "Properties": r.properties(e), "Subscriptions": keep(&subscriptions)}, "Name")
+	r.object(n, readers{"Name": r.path(e), "Properties": r.properties(e), "Subscriptions": storeIn(&subscriptions)}, "Name")
 	r.check(n, e)
 	if subscriptions == nil {
 		return e
@@ -342,7 +342,7 @@ func (r *entityReader) subscription(n *node, topic string, seen map[string]*node
 	var name string
 	r.object(n, readers{
 		"Name": func(n *node) {
-			if !r.named(n, event.Subscription.String(), &name, seen) {
+			if !r.uniqueName(n, event.Subscription.String(), &name, seen) {
 				return
 			}
 			e.name, e.put.Path = n, engine.SubscriptionPath(topic, name)
@@ -359,8 +359,8 @@ func (r *entityReader) subscription(n *node, topic string, seen map[string]*node
 	return e
 }
 
-// keep puts a value aside until its neighbours have been read.
-func keep(into **node) func(*node) {
+// storeIn puts a value aside until its neighbours have been read.
+func storeIn(into **node) func(*node) {
 	return func(n *node) { *into = n }
 }
 
@@ -386,8 +386,8 @@ func (r *entityReader) path(e *entry) func(*node) {
 	}
 }
 
-// named reads the name of a subscription or rule that must be the only one of its parent's.
-func (r *entityReader) named(n *node, what string, into *string, seen map[string]*node) bool {
+// uniqueName reads the name of a subscription or rule that must be the only one of its parent's.
+func (r *entityReader) uniqueName(n *node, what string, into *string, seen map[string]*node) bool {
 	if !r.text(n, into) {
 		return false
 	}
@@ -410,8 +410,8 @@ func cleanPath(kind event.EntityKind, name string) (string, *engine.Error) {
 	return path, engine.CheckPath(kind, path)
 }
 
-// forwarding checks that every entity another forwards to is there, and stores its bare name.
-func (r *entityReader) forwarding() {
+// checkForwarding checks that every entity another forwards to is there, and stores its bare name.
+func (r *entityReader) checkForwarding() {
 	for _, e := range r.entries() {
 		p := &e.put.Properties
 		for _, f := range [...]struct {
@@ -425,16 +425,16 @@ func (r *entityReader) forwarding() {
 			*f.value = engine.ForwardPath(*f.value)
 			target := r.names[strings.ToLower(*f.value)]
 			if target == nil {
-				r.complain(at, "there is no queue or topic named %q in the file; a subscription cannot be forwarded to%s", *f.value, r.meant(*f.value))
+				r.complain(at, "there is no queue or topic named %q in the file; a subscription cannot be forwarded to%s", *f.value, r.suggest(*f.value))
 			}
 		}
 	}
 }
 
-// meant suggests an entity for a name that is none.
-func (r *entityReader) meant(name string) string {
-	if name := closest(name, slices.Sorted(maps.Keys(r.names))); name != "" {
-		return fmt.Sprintf("; did you mean %q?", r.names[name].put.Path)
+// suggest suggests an entity for a name that is none.
+func (r *entityReader) suggest(name string) string {
+	if name := findClosest(name, slices.Sorted(maps.Keys(r.names))); name != "" {
+		return fmt.Sprintf("; the closest is %q", r.names[name].put.Path)
 	}
 	return ""
 }

@@ -37,7 +37,7 @@ func golden(t *testing.T, name, got string) {
 
 // parsed are the entities of a file that is already read.
 func parsed(file string, src []byte) ([]engine.PutEntity, error) {
-	f, err := parseEntities(file, src, reading{}, nil)
+	f, err := parseEntities(file, src, readMode{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func TestExample(t *testing.T) {
 // The two examples of entity files.
 func TestExampleInYAML(t *testing.T) {
 	t.Parallel()
-	f, err := readEntities("../../docs/examples/entities.yaml", reading{})
+	f, err := readEntities("../../docs/examples/entities.yaml", readMode{})
 	if err != nil || len(f.put) != 6 || len(f.put[5].Rules) != 2 {
 		t.Errorf("%+v, %v; want len(f.put) == 6 && len(f.put[5].Rules) == 2", f, err)
 	}
@@ -315,11 +315,11 @@ func TestEntityFileShape(t *testing.T) {
 		"{\n\"UserConfig\" {} }":           "q.json:2: not valid JSON: invalid character '{' after object key",
 		"{} {}":                            "q.json:1: not valid JSON: more text after the document's end",
 		"[]":                               "q.json:1: must be an object, not an array",
-		"{}":                               "q.json:1: UserConfig: missing; without it, Queues and Topics may stand at the top of the file",
+		"{}":                               "q.json:1: UserConfig: missing; without it, Queues and Topics may be at the top of the file",
 		`{"UserConfig": {}}`:               "q.json:1: UserConfig.Namespaces: missing",
-		`{"UserConfig": null}`:             "q.json:1: UserConfig: missing; without it, Queues and Topics may stand at the top of the file",
+		`{"UserConfig": null}`:             "q.json:1: UserConfig: missing; without it, Queues and Topics may be at the top of the file",
 		`{"UserConfig":{"Namespaces":7}}`:  "q.json:1: UserConfig.Namespaces: must be an array, not a number",
-		`{"UserConfig":{"Namespaces":[]}}`: "q.json:1: UserConfig.Namespaces: must hold one namespace",
+		`{"UserConfig":{"Namespaces":[]}}`: "q.json:1: UserConfig.Namespaces: must have one namespace",
 		`{"UserConfig":{"Namespaces":[{"Name":"n","Queues":[{"Name":7}]}]}}`: "q.json:1: UserConfig.Namespaces[0].Queues[0].Name: must be a string, not a number",
 		`{"Queues":{}}`: "q.json:1: Queues: must be an array, not an object",
 		`{"Queues":[],"UserConfig":{"Namespaces":[{"Name":"n"}]}}`: "q.json:1: Queues: unknown key; known are $schema, UserConfig" + strictness,
@@ -373,9 +373,9 @@ func TestForwarding(t *testing.T) {
 		{"events", "events", "events", "events events events"},
 		{"source", "SOURCE", "events", "source SOURCE events"}, // to itself: hops are counted
 		{"", "", "events/Subscriptions/s", `q.json:3: Topics[0].Subscriptions[0].Properties.ForwardTo: there is no queue or topic named "events/Subscriptions/s"`},
-		{"order", "", "", `did you mean "Orders"?`},
+		{"order", "", "", `the closest is "Orders"`},
 	} {
-		f, err := parseEntities("q.json", fmt.Appendf(nil, file, c.to, c.dead, c.subscription), reading{}, nil)
+		f, err := parseEntities("q.json", fmt.Appendf(nil, file, c.to, c.dead, c.subscription), readMode{}, nil)
 		if err != nil {
 			if !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v: %v; want strings.Contains(err.Error(), c.want)", c, err)
@@ -458,7 +458,7 @@ func TestEntitiesInYAML(t *testing.T) {
 func TestYAMLShape(t *testing.T) {
 	t.Parallel()
 	for src, want := range map[string]string{
-		"":                          "q.yml:1: holds no document",
+		"":                          "q.yml:1: the file has no document",
 		"Queues: [\n":               "q.yml:1: not valid YAML: did not find expected node content",
 		"Queues: []\n---\na: b\n":   "q.yml: more than one YAML document",
 		"? [a]\n: b\n":              "q.yml:1: an object's key must be a string",
@@ -490,7 +490,7 @@ func TestClosest(t *testing.T) {
 		"lockduration": "LockDuration", "LockDurations": "LockDuration", "MaxDelivryCuont": "", "MaxDeliveryCnt": "MaxDeliveryCount", "Nmae": "Name", "Colour": "",
 		"ab": "", "": "",
 	} {
-		if got := closest(word, words); got != want {
+		if got := findClosest(word, words); got != want {
 			t.Errorf("%q: got %q, want %q", word, got, want)
 		}
 	}

@@ -81,7 +81,7 @@ func emulatorDefaults(kind event.EntityKind) event.Properties {
 }
 
 // given are the properties that the file names, a bit each by their place in properties.
-func (e *entry) given() uint32 {
+func (e *entry) givenBits() uint32 {
 	var bits uint32
 	for i, p := range properties {
 		if e.keys[p.name] != nil {
@@ -244,9 +244,9 @@ func (r *entityReader) status(n *node, into *event.Status) {
 
 // oneOf complains about a word that is none of those it could be.
 func (r *entityReader) oneOf(n *node, word string, words ...string) {
-	meant := closest(word, words)
+	meant := findClosest(word, words)
 	if meant != "" {
-		meant = fmt.Sprintf("; did you mean %q?", meant)
+		meant = fmt.Sprintf("; the closest is %q", meant)
 	}
 	r.complain(n, "%q is not one of %s%s", word, strings.Join(words, ", "), meant)
 }

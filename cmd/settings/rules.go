@@ -22,7 +22,7 @@ func (r *entityReader) rules(n *node) (rules []event.Rule) {
 	for _, item := range r.array(n) {
 		var rule event.Rule
 		r.object(item, readers{
-			"Name":       func(n *node) { r.named(n, "Rule", &rule.Name, seen) },
+			"Name":       func(n *node) { r.uniqueName(n, "Rule", &rule.Name, seen) },
 			"Properties": func(n *node) { r.rule(n, &rule) },
 		}, "Name", "Properties")
 		rules = append(rules, rule)
@@ -35,7 +35,7 @@ func (r *entityReader) rule(n *node, rule *event.Rule) {
 	var kind string
 	var filterType, correlation, sql, action *node
 	r.object(n, readers{
-		"FilterType": keep(&filterType), "CorrelationFilter": keep(&correlation), "SqlFilter": keep(&sql), "Action": keep(&action),
+		"FilterType": storeIn(&filterType), "CorrelationFilter": storeIn(&correlation), "SqlFilter": storeIn(&sql), "Action": storeIn(&action),
 	}, "FilterType")
 	if action != nil {
 		before := len(r.problems)

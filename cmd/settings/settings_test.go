@@ -164,8 +164,8 @@ LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
 --listen: "127.0.0.1:99999": the port must be a number from 0 to 65535
 --listen: "127.0.0.1:1" is listed twice`},
 	{name: "not loopback", flags: map[string][]string{"listen": {"0.0.0.0:5672", "10.0.0.1:5672", "[::1]:5672"}},
-		want: `--listen: "0.0.0.0:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted
---listen: "10.0.0.1:5672" can be reached from other machines and everybody knows the emulator's key: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
+		want: `--listen: "0.0.0.0:5672" can be reached from other machines and the emulator's key is public knowledge: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted
+--listen: "10.0.0.1:5672" can be reached from other machines and the emulator's key is public knowledge: listen on 127.0.0.1, give access-rules with a key of your own, or add --insecure-no-auth when the network is trusted`},
 	{name: "not loopback, no TLS", env: ownKey, flags: map[string][]string{"listen": {"10.0.0.1:5672", "10.0.0.1:5671/tls"}, "tls": {"off"}},
 		want: `--listen: "10.0.0.1:5672" can be reached from other machines without TLS: give tls.certificate-file and tls.key-file, listen on 127.0.0.1, or add --insecure-no-tls when the network is trusted
 --listen: "10.0.0.1:5671/tls" needs a certificate: give tls.certificate-file and tls.key-file`},
@@ -358,7 +358,7 @@ func TestAcceptClockIsAFlag(t *testing.T) {
 		"neither log nor wall":   {Flags: map[string][]string{"accept-clock": {"yes"}}},
 		"--clock-max-gap":        {Flags: map[string][]string{"clock.max-gap": {"59m"}}},
 		"LEDGERBUS_REASON":       {Flags: map[string][]string{"accept-clock": {"log"}}, Env: environment("LEDGERBUS_REASON", "x")},
-		"goes with":              {Flags: map[string][]string{"reason": {"x"}}},
+		"needs --accept-clock":   {Flags: map[string][]string{"reason": {"x"}}},
 		"must be one line":       {Flags: map[string][]string{"accept-clock": {"log"}, "reason": {"two\nlines"}}},
 	} {
 		if _, err := Load(from); err == nil || !strings.Contains(err.Error(), want) {

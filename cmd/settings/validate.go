@@ -31,7 +31,7 @@ func (l *loader) finish() {
 	l.checkListening()
 	l.checkEntities()
 	if s.Clock.Reason != "" && s.Clock.Accept == host.AcceptNone {
-		l.problems.add("", "--reason: goes with --accept-clock")
+		l.problems.add("", "--reason: needs --accept-clock")
 	}
 }
 
@@ -92,7 +92,7 @@ func (l *loader) checkIdentity() {
 		case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http":
 			l.problems.add(where, "must be a URL such as https://login.example/tenant")
 		case u.Scheme == "http" && (s.Mode == Production || reachOf(u.Hostname()) != loopback):
-			l.problems.add(where, "must be an https URL: whoever can change what an http one answers can sign tokens")
+			l.problems.add(where, "must be an https URL: an attacker who changes the answers of an http one can sign tokens")
 		}
 		if len(id.Audiences) == 0 || slices.Contains(id.Audiences, "") {
 			l.problems.add(cmp.Or(l.origin["jwt.audience"], where), "jwt.issuer needs at least one jwt.audience, else tokens made for other services would be accepted")
@@ -104,7 +104,7 @@ func (l *loader) checkIdentity() {
 			l.problems.add(where, "accept-any-bearer is for development mode only")
 		}
 		if id.Issuer != "" {
-			l.problems.add(where, "accept-any-bearer is given together with jwt.issuer, which it would make worthless")
+			l.problems.add(where, "accept-any-bearer is given together with jwt.issuer: tokens of any issuer would be accepted")
 		}
 	}
 	if s.Listening.InsecureNoAuth && s.Mode == Production {
@@ -202,7 +202,7 @@ func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
 	if !s.OpenToAll() {
 		return
 	}
-	why, remedy := "everybody knows the emulator's key", "give "+accessRules+" with a key of your own"
+	why, remedy := "the emulator's key is public knowledge", "give "+accessRules+" with a key of your own"
 	if s.Identity.AnyBearer {
 		why, remedy = "any bearer token is accepted", "leave accept-any-bearer out"
 	}

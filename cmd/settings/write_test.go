@@ -23,7 +23,7 @@ func again(t *testing.T, entities []engine.PutEntity) {
 		if err := WriteEntities(&first, entities, format, true); err != nil {
 			t.Fatal(err)
 		}
-		service, err := parseEntities("f."+string(format), first.Bytes(), reading{service: true}, nil)
+		service, err := parseEntities("f."+string(format), first.Bytes(), readMode{service: true}, nil)
 		if err != nil {
 			t.Fatalf("%s: %v\n%s", format, err, first.Bytes())
 		}

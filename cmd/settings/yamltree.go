@@ -29,7 +29,7 @@ func parseYAMLTree(src []byte) (*node, *Problem) {
 		return nil, &Problem{Where: at[1], Text: "not valid YAML: " + quotation.ReplaceAllString(text[len(at[0]):], "'***'")}
 	}
 	if root == nil {
-		return nil, &Problem{Where: "1", Text: "holds no document"}
+		return nil, &Problem{Where: "1", Text: "the file has no document"}
 	}
 	t := yamlTree{left: len(src) + maxAliased}
 	n, line, err := t.value(root, "", 0)
