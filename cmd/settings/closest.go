@@ -2,11 +2,11 @@ package settings
 
 import "strings"
 
-// maxTypos is how many letters may be wrong in a word for another to be suggested.
+// maxTypos is the most letters by which a suggested word may differ.
 const maxTypos = 2
 
-// findClosest is the one of the words that was probably meant by another: it differs in letter case or
-// a letter or two. "" if there is none.
+// findClosest returns the one of the words that another word probably means: they differ in letter
+// case or by a letter or two. It returns "" if there is none.
 func findClosest(word string, words []string) string {
 	best, fewest := "", min(maxTypos, len(word)/2)+1
 	for _, w := range words {
@@ -17,7 +17,7 @@ func findClosest(word string, words []string) string {
 	return best
 }
 
-// edits counts the letters to insert, delete or change to make one word of the other.
+// edits counts the letters to insert, delete or change to turn one word into the other.
 func edits(a, b string) int {
 	if n := len(a) - len(b); n > maxTypos || -n > maxTypos {
 		return maxTypos + 1

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Action is what has to be done with an entity.
+// Action is a change of an entity.
 type Action string
 
 const (
@@ -20,11 +20,11 @@ const (
 	Delete Action = "delete"
 )
 
-// Change is what has to be done to make one entity as it is wanted.
+// Change is the change that one entity needs.
 type Change struct {
 	Action Action
-	Entity engine.PutEntity // as it is wanted; as it is when it is to be deleted
-	// what differs; of a new entity, what differs from one made with nothing but its name
+	Entity engine.PutEntity // the wanted state; of a deletion the present one
+	// the fields that differ; of a new entity, from one that is made with only a name
 	Fields []Field
 }
 
@@ -32,7 +32,7 @@ type Change struct {
 type Field struct {
 	// as the entity file has it; "AuthorizationRules.x" and "Rules.x" name one of them
 	Name     string
-	Old, New string // "": there is none
+	Old, New string // "" means none
 	Fixed    bool   // it cannot be changed: the entity has to be deleted first
 }
 
@@ -61,11 +61,11 @@ func orNone(text string) string {
 	return text
 }
 
-// Diff is what has to be done to make of the entities there are the ones that are wanted: creations
-// and updates in the order of want, then deletions of what want does not have, subscriptions before
-// their topics. It compares what can be set: not the times at which rules were made, and the keys
-// of access rules only where both sides have them. The rules of a subscription that exists count
-// only with OnlyRules. No key is shown.
+// Diff returns the changes that turn the present entities into the wanted ones: creations and
+// updates in the order of want, then deletions of the others, subscriptions before their topics. It
+// compares properties that can be set: not the times at which rules were made, and keys of access
+// rules only where both sides have them. It compares the rules of an existing subscription only
+// with OnlyRules. It shows no key.
 func Diff(have, want []engine.PutEntity) []Change {
 	old := map[string]*engine.PutEntity{}
 	for i := range have {
@@ -93,7 +93,7 @@ func Diff(have, want []engine.PutEntity) []Change {
 	return changes
 }
 
-// fields is what differs between two states of an entity.
+// fields returns the fields that differ between two states of an entity.
 func fields(have, want *engine.PutEntity) []Field {
 	if have.Kind != want.Kind {
 		return []Field{{Name: "Kind", Old: have.Kind.String(), New: want.Kind.String(), Fixed: true}}
@@ -120,7 +120,7 @@ func fields(have, want *engine.PutEntity) []Field {
 
 func (p property) forwards() bool { return p.name == forwardTo || p.name == forwardDeadLetters }
 
-// text is a property's value as a person reads it. Free text is quoted.
+// text returns a property's value for people. It quotes free text.
 func (p property) text(from *event.Properties) string {
 	switch v := (&entityWriter{}).value(p.field(from)).value.(type) {
 	case string:
@@ -136,7 +136,7 @@ func (p property) text(from *event.Properties) string {
 	}
 }
 
-// accessFields compares access rules by name. Of keys it says no more than that they differ.
+// accessFields compares access rules by name. It reports that keys differ, but not the keys.
 func accessFields(have, want []event.AccessRule) []Field {
 	var d nameDiff
 	for _, r := range have {
@@ -153,7 +153,7 @@ func accessFields(have, want []event.AccessRule) []Field {
 	return d.fields(accessProperty)
 }
 
-// otherKey reports whether a key differs where it is known.
+// otherKey reports whether two keys differ; an unknown one does not.
 func otherKey(have, want event.Secret) bool { return have != "" && want != "" && have != want }
 
 // ruleFields compares rules by name.
@@ -168,7 +168,7 @@ func ruleFields(have, want []event.Rule) []Field {
 	return d.fields("Rules")
 }
 
-// ruleText is a rule's "Properties" in the entity file, on one line.
+// ruleText returns a rule's "Properties" in the entity file, on one line.
 func ruleText(rule *event.Rule) string {
 	var line bytes.Buffer
 	if err := json.Compact(&line, appendJSON(nil, ruleNode(rule), "")); err != nil {
@@ -177,7 +177,7 @@ func ruleText(rule *event.Rule) string {
 	return line.String()
 }
 
-// nameDiff compares two lists of things by their names, in any letter case.
+// nameDiff compares two named lists. Letter case does not matter.
 type nameDiff struct{ list []Field }
 
 func (d *nameDiff) old(name, text string) { d.list = append(d.list, Field{Name: name, Old: text}) }
@@ -190,7 +190,7 @@ func (d *nameDiff) new(name, text string) {
 	d.list[i].New = text
 }
 
-// fields are those that differ, in the order first seen.
+// fields returns the fields that differ, in the order first seen.
 func (d *nameDiff) fields(of string) []Field {
 	var differ []Field
 	for _, f := range d.list {

@@ -9,10 +9,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// ParseDuration reads an ISO 8601 duration: P[nY][nM][nW][nD][T[nH][nM][nS]], a fraction allowed in
-// the seconds. The result is cut to whole milliseconds, the broker's unit of time. The cloud's
-// longest duration, P10675199DT2H48M5.4775807S, and everything too long for a [time.Duration] (292
-// years) is [event.Forever]; anything longer than the cloud's is an error, as are negative ones.
+// ParseDuration reads an ISO 8601 duration, as Service Bus has them in properties of entities:
+// P[nY][nM][nW][nD][T[nH][nM][nS]]. Seconds may have a fraction. The result is cut to whole
+// milliseconds, the broker's unit of time. A duration too long for a [time.Duration] (292 years) is
+// [event.Forever], up to the service's longest, P10675199DT2H48M5.4775807S. A longer or negative
+// one is an error.
 func ParseDuration(s string) (time.Duration, error) {
 	if strings.HasPrefix(s, "-P") {
 		return 0, fmt.Errorf("%q is negative", s)
@@ -39,5 +40,5 @@ func parseTicks(s string) (int64, error) {
 	return ticks, nil
 }
 
-// FormatDuration is d as Service Bus writes it: days, hours, minutes, seconds.
+// FormatDuration prints d as Service Bus does: days, hours, minutes, seconds.
 func FormatDuration(d time.Duration) string { return string(event.AppendDuration(nil, max(d, 0))) }

@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Variables of the emulator's container that mean something here; CONFIG_PATH is another name of
-// LEDGERBUS_ENTITIES. The rest of them (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD,
-// SQL_WAIT_INTERVAL) is about a database that is not needed, and is not read.
+// Variables of the emulator's container that the broker reads; CONFIG_PATH is another name of
+// LEDGERBUS_ENTITIES. The others (ACCEPT_EULA, SQL_SERVER, MSSQL_SA_PASSWORD, SQL_WAIT_INTERVAL)
+// are about a database that the broker does not need.
 const (
 	inlineVariable = "LEDGERBUS_ENTITIES_JSON" // an entity file's content
 	inlineAlias    = "CONFIG_JSON"
-	// an entity file that is read when it exists and no other is named; set in the container image
+	// an entity file that is read if it exists and no other is named; set in the container image
 	presentVariable = "LEDGERBUS_ENTITIES_IF_PRESENT"
-	// takes the place of the emulator's HTTP port in the addresses listened on
+	// replaces the emulator's HTTP port in the addresses of the listeners
 	portVariable = "EMULATOR_HTTP_PORT"
 )
 
@@ -28,7 +28,7 @@ var sample []byte
 // inlineFile is an entity file that is the value of an environment variable.
 type inlineFile struct{ variable, content string }
 
-// emulator reads the variables that are no words of ours.
+// emulator reads the variables that are not settings.
 func (l *loader) emulator(lookup func(string) (string, bool)) {
 	for _, name := range []string{inlineAlias, inlineVariable} { // the latter wins
 		if content, ok := lookup(name); ok && content != "" {
@@ -46,9 +46,9 @@ func (l *loader) emulator(lookup func(string) (string, bool)) {
 	}
 }
 
-// moveHTTPPort puts the port of EMULATOR_HTTP_PORT in the place of the emulator's, wherever that is
-// listened on: by default, and in the container image, whose environment names the addresses. Other
-// addresses are somebody's choice and stay.
+// moveHTTPPort replaces the emulator's HTTP port by the port of EMULATOR_HTTP_PORT in the addresses
+// of the listeners: in the default ones, and in those of the container image's environment.
+// Addresses with other ports stay.
 func (l *loader) moveHTTPPort() {
 	if l.httpPort == "" {
 		return
@@ -69,13 +69,13 @@ func (l *loader) moveHTTPPort() {
 	l.settings.Listening.Addresses = addresses
 }
 
-// entityFile reads what the settings name as entity file, nil when there is none. An inline one
-// counts as part of the environment: a flag wins over it, and it over the config file. Where none
-// is named, the one of LEDGERBUS_ENTITIES_IF_PRESENT is read if it exists; if not, a broker in
-// development mode for which no queue is named either has the emulator's sample.
+// entityFile reads the entity file of the settings; it returns nil when there is none. An inline
+// file counts as part of the environment: a flag wins over it, and it wins over the config file.
+// Without a named file, entityFile reads the one of LEDGERBUS_ENTITIES_IF_PRESENT if it exists. If
+// not, a broker in development mode without named queues has the emulator's sample.
 //
-// A file that is named as the emulator's is read as the emulator reads it. Any other is strict, and
-// outside development mode the emulator's defaults are not in it.
+// entityFile reads a file as the emulator does if an emulator's variable names it. It reads any
+// other strictly, and outside development mode without the emulator's defaults.
 func (l *loader) entityFile() (*entityFile, error) {
 	file, where := l.settings.Entities.File, l.origin["entities"]
 	w, _ := word("entities")
@@ -106,8 +106,8 @@ func (l *loader) entityFile() (*entityFile, error) {
 	return parseEntities(l.inline.variable, []byte(l.inline.content), ours, nil)
 }
 
-// sample reads the emulator's sample entities, nil where they are not wanted. Their rules are those
-// to begin with: unlike those of a file, they stay as somebody has changed them.
+// sample reads the emulator's sample entities; it returns nil if they are not wanted. Their rules
+// are initial ones: unlike the rules of a file, they do not undo later changes.
 func (l *loader) sample() (*entityFile, error) {
 	if l.settings.Mode != Development || len(l.settings.Entities.Queues) > 0 {
 		return nil, nil

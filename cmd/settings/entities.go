@@ -18,15 +18,14 @@ const (
 	maxEntities   = 10_000 // queues and topics of a namespace (semantics.md 16.3)
 )
 
-// ReadEntities reads an entity file: the emulator's Config.json, comments and byte order mark
-// allowed, or the same in YAML when its name ends in .yaml or .yml. UserConfig and Namespaces may
-// be left out: then Queues and Topics are the file's own keys. The entities come in an order in
-// which they can be put: queues, topics, subscriptions. What the file leaves out of their
-// properties has the emulator's defaults (management-api.md 4.2); Load decides by mode and source.
+// ReadEntities reads an entity file: the emulator's Config.json, with or without comments and byte
+// order mark, or the same in YAML when its name ends in .yaml or .yml. UserConfig and Namespaces
+// may be left out: then Queues and Topics are keys of the file itself. The entities come in an
+// order in which they can be put: queues, topics, subscriptions. Properties that the file leaves
+// out have the emulator's defaults (management-api.md 4.2); Load decides by mode and source.
 //
-// An error about the content is a [Problems] with JSON path and line of everything that is wrong:
-// nothing in the file is dropped silently. A file with keys in it must be readable by its owner
-// alone (reliability.md S31).
+// An error about the content is a [Problems] with JSON path and line of every mistake: ReadEntities
+// drops nothing silently. Only its owner may be able to read a file with keys (reliability.md S31).
 //
 // Used names the emulator's defaults that the file relies on, a line for each kind of entity.
 func ReadEntities(file string) (put []engine.PutEntity, used []string, err error) {
@@ -37,12 +36,12 @@ func ReadEntities(file string) (put []engine.PutEntity, used []string, err error
 	return f.put, f.used, nil
 }
 
-// readMode is how an entity file is read. The zero value is that of a file that a person names, in
+// readMode selects how an entity file is read. The zero value is for a file that a setting names in
 // development mode.
 type readMode struct {
 	lenient bool // unknown keys are ignored, as the emulator does
-	// what is left out has the service's defaults, and stays as it is where the entity exists; else
-	// the emulator's
+	// properties that are left out have the service's defaults, and stay as they are where the
+	// entity exists; else they have the emulator's
 	service bool
 }
 
@@ -53,12 +52,12 @@ func (how readMode) defaults(kind event.EntityKind) event.Properties {
 	return emulatorDefaults(kind)
 }
 
-// entityFile is what an entity file says.
+// entityFile is the content of an entity file.
 type entityFile struct {
 	put []engine.PutEntity
-	// by lower-case path: file, line and path of what asked for the entity
+	// by lower-case path: file, line and path of the entity
 	where   map[string]string
-	ignored Problems // keys that a lenient reading skips
+	ignored Problems // keys that a lenient reader skips
 	used    []string // defaults of the emulator that an entity has, a line for each kind
 	// by lower-case path: the properties that the file names, where others stay as they are
 	given map[string]uint32
@@ -79,8 +78,8 @@ func readEntities(file string, how readMode) (*entityFile, error) {
 	return parseEntities(file, src, how, CheckPrivate)
 }
 
-// parseEntities reads a file's content. Private, if given, complains about a file that others may
-// read: it is asked when there are keys.
+// parseEntities reads a file's content. If the file has keys, parseEntities calls private, unless
+// it is nil: private returns an error for a file that others may read.
 func parseEntities(file string, src []byte, how readMode, private func(string) error) (*entityFile, error) {
 	parse := parseJSON
 	switch strings.ToLower(filepath.Ext(file)) {
@@ -133,23 +132,23 @@ type entityReader struct {
 	queues, topics, subscriptions []*entry
 }
 
-// entry is an entity of the file and where it stands.
+// entry is an entity of the file with its nodes.
 type entry struct {
 	put  engine.PutEntity
 	name *node
-	keys map[string]*node // of its properties, those given
-	bad  map[string]bool  // those complained about
+	keys map[string]*node // of the properties that are given
+	bad  map[string]bool  // properties with problems
 }
 
 // complaint is a problem and the line it is on.
 type complaint struct {
 	line int
-	// a key that means nothing: ignored in a lenient reading, unless something else is wrong
+	// an unknown key: a lenient reader ignores it, unless something else is wrong
 	unknown bool
 	Problem
 }
 
-// entries are all entities in the order in which they can be put.
+// entries returns all entities in the order in which they can be put.
 func (r *entityReader) entries() []*entry {
 	return slices.Concat(r.queues, r.topics, r.subscriptions)
 }
@@ -158,22 +157,22 @@ func (r *entityReader) complain(n *node, format string, args ...any) {
 	r.problems = append(r.problems, complaint{line: n.line, Problem: Problem{Where: r.at(n), Text: fmt.Sprintf(format, args...)}})
 }
 
-// unknown complains about a key that means nothing where it stands.
+// unknown complains about a key that has no meaning in its place.
 func (r *entityReader) unknown(n *node, format string, args ...any) {
 	r.complain(n, format, args...)
 	r.problems[len(r.problems)-1].unknown = true
 }
 
-// hasErrors reports whether the file cannot be used. Then unknown keys are told, too: one may be what
-// is missing.
+// hasErrors reports whether the file cannot be used. Then the problems include unknown keys: one
+// may be a misspelled key that is missing.
 func (r *entityReader) hasErrors() bool {
 	return slices.ContainsFunc(r.problems, func(c complaint) bool { return !c.unknown || !r.how.lenient })
 }
 
-// strictness follows the first unknown key of a file that is refused for it.
+// strictness follows the first unknown key of a file that is refused because of it.
 const strictness = " (unknown keys are ignored only in a file that CONFIG_PATH, CONFIG_JSON or the emulator's own path names)"
 
-// sortedProblems are the problems from the file's beginning to its end.
+// sortedProblems returns the problems from the file's beginning to its end.
 func (r *entityReader) sortedProblems() Problems {
 	slices.SortStableFunc(r.problems, func(a, b complaint) int { return cmp.Compare(a.line, b.line) })
 	all := make(Problems, len(r.problems))
@@ -186,7 +185,7 @@ func (r *entityReader) sortedProblems() Problems {
 	return all
 }
 
-// at is file, line and path of a value.
+// at returns file, line and path of a value.
 func (r *entityReader) at(n *node) string {
 	where := fmt.Sprintf("%s:%d", r.file, n.line)
 	if n.path != "" {
@@ -195,11 +194,11 @@ func (r *entityReader) at(n *node) string {
 	return where
 }
 
-// readers are what to do with the keys of an object.
+// readers are the functions that read the keys of an object.
 type readers map[string]func(*node)
 
 // object calls the reader of each key. Keys given twice and missing required ones are problems, and
-// so are unknown ones unless the reading is lenient; a null is as if its key were not there.
+// so are unknown ones unless the reader is lenient. A key with the value null counts as left out.
 func (r *entityReader) object(n *node, known readers, required ...string) {
 	members, ok := n.value.([]member)
 	if !ok {
@@ -227,7 +226,7 @@ func (r *entityReader) object(n *node, known readers, required ...string) {
 	}
 }
 
-// hint says what was probably meant by an unknown key.
+// hint returns a suggestion for an unknown key.
 func (known readers) hint(key string) string {
 	names := slices.Sorted(maps.Keys(known))
 	if meant := findClosest(key, names); meant != "" {
@@ -270,8 +269,8 @@ func (r *entityReader) document(root *node) {
 	})
 }
 
-// logging checks the block that tells the emulator where to log to; ledgerbus has log-level and
-// log-format for that.
+// logging checks the block with the destination of the emulator's log, which the broker does not
+// use.
 func (r *entityReader) logging(n *node) {
 	r.object(n, readers{"Type": func(n *node) {
 		var kind string
@@ -291,12 +290,12 @@ func (r *entityReader) namespaces(n *node) {
 			r.complain(item, "several namespaces are not supported yet; use one file and one broker for each")
 			continue
 		}
-		var name string // any: the namespace is whatever host clients connect to
+		var name string // has no effect: the namespace is the host that clients connect to
 		r.object(item, readers{"Name": func(n *node) { r.text(n, &name) }, "Queues": r.list(&r.queues, r.queue), "Topics": r.list(&r.topics, r.topic)}, "Name")
 	}
 }
 
-// list reads an array of queues or topics. Too many of them are one complaint, not one each.
+// list reads an array of queues or topics. It makes one complaint about too many, not one for each.
 func (r *entityReader) list(into *[]*entry, read func(*node) *entry) func(*node) {
 	return func(n *node) {
 		items := r.array(n)
@@ -336,7 +335,7 @@ func (r *entityReader) topic(n *node) *entry {
 	return e
 }
 
-// subscription reads a subscription of a topic whose name is "" when it was refused.
+// subscription reads a subscription of a topic. The topic is "" if its name was refused.
 func (r *entityReader) subscription(n *node, topic string, seen map[string]*node) *entry {
 	e := r.entry(event.Subscription, n)
 	var name string
@@ -349,7 +348,7 @@ func (r *entityReader) subscription(n *node, topic string, seen map[string]*node
 		},
 		"Properties": r.properties(e),
 		"Rules": func(n *node) {
-			// Generators of entity files write an empty list where they have nothing to say.
+			// Generators of entity files write an empty list if there are no rules.
 			if rules := r.rules(n); len(rules) > 0 {
 				e.put.Rules, e.put.OnlyRules = rules, true
 			}
@@ -359,12 +358,13 @@ func (r *entityReader) subscription(n *node, topic string, seen map[string]*node
 	return e
 }
 
-// storeIn puts a value aside until its neighbours have been read.
+// storeIn returns a reader that stores the value, until its neighbours are read.
 func storeIn(into **node) func(*node) {
 	return func(n *node) { *into = n }
 }
 
-// path reads the name of a queue or topic. They share one name space (semantics.md 1.2).
+// path returns a reader of the name of a queue or topic. They share one name space (semantics.md
+// 1.2).
 func (r *entityReader) path(e *entry) func(*node) {
 	return func(n *node) {
 		var name string
@@ -386,7 +386,7 @@ func (r *entityReader) path(e *entry) func(*node) {
 	}
 }
 
-// uniqueName reads the name of a subscription or rule that must be the only one of its parent's.
+// uniqueName reads the name of a subscription or rule, which must be unique in its parent.
 func (r *entityReader) uniqueName(n *node, what string, into *string, seen map[string]*node) bool {
 	if !r.text(n, into) {
 		return false
@@ -410,7 +410,7 @@ func cleanPath(kind event.EntityKind, name string) (string, *engine.Error) {
 	return path, engine.CheckPath(kind, path)
 }
 
-// checkForwarding checks that every entity another forwards to is there, and stores its bare name.
+// checkForwarding checks that every destination of ForwardTo exists, and stores its bare name.
 func (r *entityReader) checkForwarding() {
 	for _, e := range r.entries() {
 		p := &e.put.Properties
@@ -431,7 +431,7 @@ func (r *entityReader) checkForwarding() {
 	}
 }
 
-// suggest suggests an entity for a name that is none.
+// suggest returns the entity with the closest name, for a message.
 func (r *entityReader) suggest(name string) string {
 	if name := findClosest(name, slices.Sorted(maps.Keys(r.names))); name != "" {
 		return fmt.Sprintf("; the closest is %q", r.names[name].put.Path)
@@ -439,7 +439,7 @@ func (r *entityReader) suggest(name string) string {
 	return ""
 }
 
-// oneLine is a text of the management API without the line breaks some have.
+// oneLine removes the line breaks of a text of the management API.
 func oneLine(text string) string {
 	return strings.NewReplacer(".\r\n", ". ", "\r\n", "; ").Replace(text)
 }

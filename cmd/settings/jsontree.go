@@ -11,10 +11,10 @@ import (
 	"github.com/tidwall/jsonc"
 )
 
-// maxJSONDepth bounds the nesting that is read; the entity file needs eleven levels.
+// maxJSONDepth bounds the nesting of a document; the entity file needs eleven levels.
 const maxJSONDepth = 64
 
-// node is a JSON value that remembers the line it stands on and its path, for messages.
+// node is a JSON value with its line and path, for messages.
 type node struct {
 	line  int
 	path  string
@@ -28,7 +28,7 @@ type member struct {
 	node *node
 }
 
-// kind names the JSON type of the node for messages.
+// kind names the JSON type of the node, for messages.
 func (n *node) kind() string {
 	switch n.value.(type) {
 	case nil:
@@ -49,7 +49,7 @@ func (n *node) kind() string {
 // parseJSON reads a JSON document with comments, trailing commas and a byte order mark into a tree.
 func parseJSON(src []byte) (*node, *Problem) {
 	src = bytes.TrimPrefix(src, []byte("\xef\xbb\xbf"))
-	src = jsonc.ToJSON(src) // keeps every byte's place
+	src = jsonc.ToJSON(src) // does not move any byte
 	p := jsonParser{src: src, dec: json.NewDecoder(bytes.NewReader(src))}
 	p.dec.UseNumber()
 	root, err := p.value("", 0)
@@ -77,8 +77,8 @@ type jsonParser struct {
 	line int   // lines before at
 }
 
-// lineAt is the line of a byte. Offsets are asked for in increasing order, so each byte is looked
-// at once.
+// lineAt returns the line of a byte. Callers ask for offsets in increasing order, so it looks at
+// each byte once.
 func (p *jsonParser) lineAt(offset int64) int {
 	offset = min(offset, int64(len(p.src)))
 	if offset > p.at {

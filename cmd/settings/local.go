@@ -6,9 +6,9 @@ import (
 	"net/netip"
 )
 
-// Local returns the address at which a broker with these settings can be reached from its own
-// machine, and whether it has to be over TLS: the first that takes peers without TLS, else the
-// first there is. It reads no entity file and no key, so that it is cheap to ask every few seconds.
+// Local returns an address for connections from the broker's own machine, and whether they need
+// TLS: the first address that takes peers without TLS, else the first of all. It reads no entity
+// file and no key, so a caller can afford it every few seconds.
 func Local(from Sources) (address string, tls bool, err error) {
 	l := gather(from)
 	l.addresses()
@@ -31,8 +31,8 @@ func Local(from Sources) (address string, tls bool, err error) {
 	return onThisMachine(address), tls, nil
 }
 
-// onThisMachine is where to connect to for an address that is listened on: an unspecified one means
-// every interface, loopback too.
+// onThisMachine returns the address to connect to for the address of a listener. An unspecified one
+// means every interface, including loopback.
 func onThisMachine(address string) string {
 	host, port, _ := net.SplitHostPort(address) // checked by Listener
 	ip, err := netip.ParseAddr(host)

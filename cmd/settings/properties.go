@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// property is one key of "Properties" in an entity file: reading, writing and comparing go by this.
+// property is one key of "Properties" in an entity file. Reading, writing and comparing use it.
 type property struct {
 	name  string // as the management API names it
 	of    kinds
@@ -39,8 +39,8 @@ const (
 	forwardDeadLetters = "ForwardDeadLetteredMessagesTo"
 )
 
-// properties are all of management-api.md 3.2 to 3.4 that can be set, in the order in which they
-// are written.
+// properties are all properties of management-api.md 3.2 to 3.4 that can be set, in the order of
+// the file.
 var properties = []property{
 	{"LockDuration", ofQueue | ofSubscription, false, func(p *event.Properties) any { return &p.LockDuration }},
 	{"MaxDeliveryCount", ofQueue | ofSubscription, false, func(p *event.Properties) any { return &p.MaxDeliveryCount }},
@@ -66,7 +66,7 @@ var properties = []property{
 	{accessProperty, ofQueue | ofTopic, false, func(p *event.Properties) any { return &p.AccessRules }},
 }
 
-// emulatorDefaults are what an entity gets in the emulator for the properties that a file leaves
+// emulatorDefaults returns the properties that an entity has in the emulator if a file leaves them
 // out (management-api.md 4.2).
 func emulatorDefaults(kind event.EntityKind) event.Properties {
 	p := engine.DefaultProperties(kind)
@@ -80,7 +80,7 @@ func emulatorDefaults(kind event.EntityKind) event.Properties {
 	return p
 }
 
-// given are the properties that the file names, a bit each by their place in properties.
+// givenBits returns the properties that the file names, as a bit each by their place in properties.
 func (e *entry) givenBits() uint32 {
 	var bits uint32
 	for i, p := range properties {
@@ -91,8 +91,7 @@ func (e *entry) givenBits() uint32 {
 	return bits
 }
 
-// usedDefaults names the defaults that entities have because the emulator differs from the service,
-// a line for each kind.
+// usedDefaults names the defaults of entities that differ from the service's, a line for each kind.
 func usedDefaults(file string, kinds ...[]*entry) []string {
 	var lines []string
 	for _, entries := range kinds {
@@ -112,14 +111,14 @@ func usedDefaults(file string, kinds ...[]*entry) []string {
 	return lines
 }
 
-// differs reports whether the emulator's default of a property is another than the service's.
+// differs reports whether the emulator's default of a property differs from the service's.
 func (p property) differs(kind event.EntityKind) bool {
 	service, emulator := engine.DefaultProperties(kind), emulatorDefaults(kind)
 	return p.of.has(kind) && p.name != accessProperty && p.text(&service) != p.text(&emulator)
 }
 
-// properties reads those of an entity. One of another kind is as unknown as one that does not
-// exist.
+// properties returns a reader of an entity's properties. A property of another kind is unknown, as
+// one that does not exist.
 func (r *entityReader) properties(e *entry) func(*node) {
 	return func(n *node) {
 		known := readers{}
@@ -143,8 +142,8 @@ func (r *entityReader) properties(e *entry) func(*node) {
 	}
 }
 
-// check applies the ranges of the properties, which are the cloud's or wider. Complaints stand
-// where the property does.
+// check applies the ranges of the properties, which are the service's or wider. A complaint names
+// the place of the property.
 func (r *entityReader) check(n *node, e *entry) {
 	for _, f := range engine.CheckProperties(e.put.Kind, engine.Unbound, &e.put.Properties) {
 		at := e.keys[f.Property]
@@ -158,7 +157,7 @@ func (r *entityReader) check(n *node, e *entry) {
 	}
 }
 
-// value reads what a field of event.Properties points to.
+// value reads a value into a field of event.Properties.
 func (r *entityReader) value(n *node, field any) {
 	switch into := field.(type) {
 	case *bool:
@@ -242,7 +241,7 @@ func (r *entityReader) status(n *node, into *event.Status) {
 	*into = event.Status(i)
 }
 
-// oneOf complains about a word that is none of those it could be.
+// oneOf complains about a word that is not one of the known ones.
 func (r *entityReader) oneOf(n *node, word string, words ...string) {
 	meant := findClosest(word, words)
 	if meant != "" {
@@ -251,8 +250,8 @@ func (r *entityReader) oneOf(n *node, word string, words ...string) {
 	r.complain(n, "%q is not one of %s%s", word, strings.Join(words, ", "), meant)
 }
 
-// accessRules reads the access rules of a queue or topic (management-api.md 3.7). No message quotes
-// a key.
+// accessRules reads the access rules of a queue or topic (management-api.md 3.7). Its messages
+// quote no key.
 func (r *entityReader) accessRules(n *node, into *[]event.AccessRule) {
 	for _, item := range r.array(n) {
 		var rule event.AccessRule
@@ -267,7 +266,7 @@ func (r *entityReader) accessRules(n *node, into *[]event.AccessRule) {
 			r.complain(&node{line: item.line, path: join(item.path, "PrimaryKey")}, "missing; an export leaves keys out unless --with-keys is given; openssl rand -base64 32 makes one")
 		}
 		if rule.Secondary == "" {
-			rule.Secondary = rule.Primary // a random one would be another at every start
+			rule.Secondary = rule.Primary // a random one would differ at every start
 		}
 		*into = append(*into, rule)
 	}

@@ -8,15 +8,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// filterTypes are what "FilterType" can say. The emulator has the first two.
+// filterTypes are the values of "FilterType". The emulator has the first two.
 var filterTypes = map[string]event.FilterKind{
 	"Correlation": event.CorrelationFilter, "Sql": event.SQLFilter, "True": event.TrueFilter, "False": event.FalseFilter,
 }
 
-// filterTypeNames are they in the order in which messages list them.
+// filterTypeNames are the keys of filterTypes in the order of messages.
 var filterTypeNames = []string{"Correlation", "Sql", "True", "False"}
 
-// rules reads the rules of a subscription, which gets these and no others.
+// rules reads the rules of a subscription, which has no others.
 func (r *entityReader) rules(n *node) (rules []event.Rule) {
 	seen := map[string]*node{}
 	for _, item := range r.array(n) {
@@ -47,7 +47,7 @@ func (r *entityReader) rule(n *node, rule *event.Rule) {
 	if filterType == nil {
 		return
 	}
-	if b, ok := filterType.value.(bool); ok { // what YAML makes of True
+	if b, ok := filterType.value.(bool); ok { // YAML reads True as a boolean
 		kind = map[bool]string{true: "True", false: "False"}[b]
 	} else if !r.text(filterType, &kind) {
 		return
@@ -85,14 +85,14 @@ func (r *entityReader) filter(n *node, f *event.Filter) {
 	}
 }
 
-// checkRule complains about what the broker would refuse in a filter or an action.
+// checkRule complains about a filter or an action that the broker would refuse.
 func (r *entityReader) checkRule(n *node, rule *event.Rule) {
 	if err := filter.Check(rule); err != nil {
 		r.complain(n, "%s", oneLine(err.Error()))
 	}
 }
 
-// sql reads an SqlFilter or an Action. It returns the value that the text is.
+// sql reads an SqlFilter or an Action. It returns the node of the text.
 func (r *entityReader) sql(n *node, text *string, parameters *[]event.Property) *node {
 	at := n
 	r.object(n, readers{
@@ -104,14 +104,14 @@ func (r *entityReader) sql(n *node, text *string, parameters *[]event.Property) 
 	return at
 }
 
-// Keys that generators of entity files write (Aspire does) and that change nothing about a rule:
-// the service prepares every rule when it is made, and has one version of its SQL.
+// Keys without effect that generators of entity files write, such as Aspire: the service prepares
+// every rule when it is made, and has one version of its SQL.
 const (
 	requiresPreprocessing = "RequiresPreprocessing"
 	compatibilityLevel    = "CompatibilityLevel"
 )
 
-// ofNoEffect reads a value of the type that into points to, and does nothing with it.
+// ofNoEffect returns a reader that checks the type of a value, and ignores the value.
 func (r *entityReader) ofNoEffect(into any) func(*node) {
 	return func(n *node) { r.value(n, into) }
 }

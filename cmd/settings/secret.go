@@ -9,7 +9,7 @@ import (
 const hidden = "***"
 
 // Secret is a key. It prints as *** in every formatter, in JSON, in YAML and in slog;
-// [Secret.Reveal] gives the value.
+// [Secret.Reveal] returns the value.
 type Secret struct{ value string }
 
 // NewSecret wraps a key.

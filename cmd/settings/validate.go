@@ -17,8 +17,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// finish fills in what depends on the mode, checks everything that needs more than one value, and
-// reads the entities.
+// finish sets the defaults that depend on the mode, makes the checks that need more than one value,
+// and reads the entities.
 func (l *loader) finish() {
 	s := &l.settings
 	l.addresses()
@@ -35,7 +35,7 @@ func (l *loader) finish() {
 	}
 }
 
-// addresses settles what is listened on.
+// addresses sets the addresses of the listeners.
 func (l *loader) addresses() {
 	s := &l.settings
 	if s.Listening.Addresses == nil {
@@ -75,7 +75,7 @@ func (l *loader) checkAccess() {
 	}
 }
 
-// checkIdentity checks what is said about identity tokens (reliability.md S4, S5; management-api.md
+// checkIdentity checks the settings of identity tokens (reliability.md S4, S5; management-api.md
 // 1.7, 5.5).
 func (l *loader) checkIdentity() {
 	s := &l.settings
@@ -112,7 +112,7 @@ func (l *loader) checkIdentity() {
 	}
 }
 
-// checkTLS decides where the certificate is from.
+// checkTLS sets the origin of the certificate.
 func (l *loader) checkTLS() {
 	t := &l.settings.TLS
 	given := ""
@@ -149,8 +149,8 @@ func (l *loader) checkTLS() {
 	}
 }
 
-// checkListening carries out S1 and S2 of reliability.md 7.1: nothing but loopback without TLS and
-// a key of one's own, unless asked for loudly.
+// checkListening checks S1 and S2 of reliability.md 7.1: only loopback is served without TLS and
+// without an operator's own key, unless a switch allows more.
 func (l *loader) checkListening() {
 	s := &l.settings
 	where := l.origin["listen"]
@@ -180,8 +180,8 @@ func (l *loader) checkListening() {
 	}
 }
 
-// checkReach checks an address for who can reach it: without TLS, and with keys that everybody
-// knows.
+// checkReach checks an address that others can reach for TLS, and for keys that are public
+// knowledge.
 func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
 	s := &l.settings
 	if who == loopback {
@@ -215,9 +215,9 @@ func (l *loader) checkReach(where, address string, mode ListenMode, who reach) {
 	}
 }
 
-// Listener splits one of the addresses into what to bind and which connections to take there.
-// Without a mode behind a slash, loopback takes all in development mode, and other addresses take
-// TLS alone where there is a certificate; --insecure-no-tls opens them.
+// Listener splits one of the addresses into the address to bind and the connections to take there.
+// Without a slash and a mode, loopback takes all connections in development mode, and other
+// addresses take only TLS if there is a certificate; --insecure-no-tls opens them.
 func (s *Settings) Listener(entry string) (address string, mode ListenMode, err error) {
 	address, name, chosen := strings.Cut(entry, "/")
 	host, port, err := net.SplitHostPort(address)
@@ -243,7 +243,7 @@ func (s *Settings) Listener(entry string) (address string, mode ListenMode, err 
 	return address, ListenTLS, nil
 }
 
-// reach is who can connect to a listener.
+// reach is the part of the network that can connect to a listener.
 type reach uint8
 
 const (
@@ -252,8 +252,8 @@ const (
 	public
 )
 
-// reachOf judges the host of a listener. Names other than localhost and the wildcard addresses
-// count as public, since they may be.
+// reachOf returns the reach of a listener by its host. Names other than localhost and the wildcard
+// addresses count as public, because they may be.
 func reachOf(host string) reach {
 	if strings.EqualFold(host, "localhost") {
 		return loopback
@@ -270,8 +270,8 @@ func reachOf(host string) reach {
 	return public
 }
 
-// checkEntities reads the entity file and adds the queues named one by one; the file's description
-// of a queue wins.
+// checkEntities reads the entity file and adds the queues of --queue. The file's description of a
+// queue wins.
 func (l *loader) checkEntities() {
 	s := &l.settings
 	s.Entities.where, s.Entities.given = map[string]string{}, map[string]uint32{}
@@ -294,7 +294,7 @@ func (l *loader) checkEntities() {
 			l.problems.add(l.origin["queue"], "%q is a topic: %s", path, s.Entities.where[strings.ToLower(path)])
 		case i < 0:
 			s.Entities.where[strings.ToLower(path)] = l.origin["queue"]
-			s.Entities.given[strings.ToLower(path)] = 0 // one that exists stays as it is
+			s.Entities.given[strings.ToLower(path)] = 0 // an existing one keeps its properties
 			s.Entities.Put = append(s.Entities.Put, engine.PutEntity{Kind: event.Queue, Path: path, Properties: engine.DefaultProperties(event.Queue)})
 		}
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Values of filters stand in the file as JSON has them: a string, true or false, a number, null. A
-// whole number of 32 bits is an int, a longer one a long, one with a point or exponent a double.
-// Any other type, and a number whose type matters, is written {"Type": "dateTime", "Value":
+// Values of filters are JSON values in the file: a string, true or false, a number, null. A whole
+// number of 32 bits is an int, a longer one a long, one with a point or exponent a double. Any
+// other type, and a number whose type matters, is written {"Type": "dateTime", "Value":
 // "2026-01-31T08:00:00Z"}.
 
-// valueTypes are the types by the name the management API has for them (management-api.md 3.6), and
-// how their text is read.
+// valueTypes are the types with the names of the management API (management-api.md 3.6) and the
+// functions that read their texts.
 var valueTypes = []struct {
 	name string
 	of   event.ValueType
@@ -101,7 +101,7 @@ func readTyped(members []member) (event.Value, error) {
 	return event.Value{}, fmt.Errorf("%q is not a type; the types are %s", name, strings.Join(names, ", "))
 }
 
-// plain is the text of a scalar.
+// plain returns the text of a scalar.
 func plain(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -177,7 +177,7 @@ func readSpan(text string) (event.Value, error) {
 	return event.Value{Bits: uint64(ticks)}, err
 }
 
-// valueNode is a value as readValue reads it.
+// valueNode returns a value as readValue reads it.
 func valueNode(v event.Value) *node {
 	switch i := int64(v.Bits); v.Type {
 	case event.Null:
@@ -203,7 +203,7 @@ func valueNode(v event.Value) *node {
 	panic(fmt.Sprintf("settings: a value of type %d", v.Type))
 }
 
-// number is a double as a JSON number that is read as one.
+// number returns a double as a JSON number that is read as a double.
 func number(f float64) json.Number {
 	text := strconv.FormatFloat(f, 'g', -1, 64)
 	if !strings.ContainsAny(text, ".e") {
@@ -212,7 +212,7 @@ func number(f float64) json.Number {
 	return json.Number(text)
 }
 
-// valueText is what stands under "Value" of a value that JSON has no form for.
+// valueText returns the text under "Value" of a value that has no form in JSON.
 func valueText(v event.Value) string {
 	switch i := int64(v.Bits); v.Type {
 	case event.Int, event.Long:

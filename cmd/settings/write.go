@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// EntityFormat is how an entity file is written.
+// EntityFormat is the format of an entity file.
 type EntityFormat string
 
 const (
@@ -22,13 +22,12 @@ const (
 	EntityYAML EntityFormat = "yaml" // the same keys, without UserConfig and Namespaces
 )
 
-// WriteEntities writes an entity file that [ReadEntities] reads back to the same entities, in any
-// order of those given. Properties that the file need not name are left out: those whose default,
-// the emulator's and the service's alike, is the value. Subscriptions without rules of their own
-// (neither OnlyRules nor Rules) have no "Rules" either. A subscription that is to have no rule at
-// all is written with one that matches nothing, because an empty list says nothing. Access rules
-// come without their keys unless withKeys is set: without them the file can be shown around, but
-// not be read back until somebody adds keys.
+// WriteEntities writes an entity file from which [ReadEntities] reads the same entities. They may
+// come in any order. It leaves out properties with the default that the emulator and the service
+// share. Subscriptions with neither OnlyRules nor Rules have no "Rules" in the file. A subscription
+// without any rule is written with one that matches nothing, because an empty list has no effect.
+// Access rules come without their keys unless withKeys is set. A file without them can be shown to
+// others, but ReadEntities refuses it until keys are added.
 func WriteEntities(w io.Writer, entities []engine.PutEntity, format EntityFormat, withKeys bool) error {
 	tree, err := (&entityWriter{withKeys: withKeys}).document(entities)
 	if err != nil {
@@ -37,7 +36,7 @@ func WriteEntities(w io.Writer, entities []engine.PutEntity, format EntityFormat
 	if format == EntityYAML {
 		return writeYAML(w, tree)
 	}
-	const namespace = "sbemulatorns" // the one name the emulator takes
+	const namespace = "sbemulatorns" // the only name that the emulator takes
 	config := object(pair("Namespaces", array(object(append([]member{pair("Name", leaf(namespace))}, tree.value.([]member)...)...))),
 		pair("Logging", object(pair("Type", leaf("Console")))))
 	_, err = w.Write(append(appendJSON(nil, object(pair("UserConfig", config)), ""), '\n'))
@@ -55,13 +54,13 @@ func pair(key string, n *node) member { return member{key: key, node: n} }
 func (n *node) add(members ...member) { n.value = append(n.value.([]member), members...) }
 func (n *node) push(items ...*node)   { n.value = append(n.value.([]*node), items...) }
 
-// noMessages stands for having no rule: either way a subscription gets nothing.
+// noMessages replaces an empty list of rules: with both, a subscription gets no messages.
 var noMessages = []event.Rule{{Name: "no-messages", Filter: event.Filter{Kind: event.FalseFilter}}}
 
 type entityWriter struct{ withKeys bool }
 
-// document is {"Queues": [...], "Topics": [...]}, both there even when empty: the emulator asks for
-// them.
+// document returns {"Queues": [...], "Topics": [...]}. Both are there even when empty, because the
+// emulator needs them.
 func (w *entityWriter) document(entities []engine.PutEntity) (*node, error) {
 	queues, topics := array(), array()
 	subscriptions := map[string]*node{} // by lower-case path of the topic
@@ -104,14 +103,14 @@ func (w *entityWriter) document(entities []engine.PutEntity) (*node, error) {
 	return object(pair("Queues", queues), pair("Topics", topics)), nil
 }
 
-// splitSubscription takes the path of a subscription apart.
+// splitSubscription splits the path of a subscription.
 func splitSubscription(path string) (topic, name string) {
 	i := strings.LastIndexByte(path, '/')
 	return path[:strings.LastIndexByte(path[:i], '/')], path[i+1:]
 }
 
-// entity is name and properties. Properties are left out when the reader would come to the same
-// without them.
+// entity returns name and properties. It leaves out properties that the reader would set to the
+// same values.
 func (w *entityWriter) entity(e *engine.PutEntity, name string) *node {
 	defaults, given := emulatorDefaults(e.Kind), e.Properties
 	if e.Kind != event.Subscription && given.EnablePartitioning {
@@ -141,7 +140,7 @@ func sameLeaf(a, b *node) bool {
 	return !isList && a.value == b.value
 }
 
-// value is what a field of event.Properties points to.
+// value returns the node for a field of event.Properties.
 func (w *entityWriter) value(field any) *node {
 	switch v := field.(type) {
 	case *bool:
@@ -176,7 +175,7 @@ func (w *entityWriter) accessRules(rules []event.AccessRule) *node {
 	return all
 }
 
-// ruleNode is filter and action of a rule.
+// ruleNode returns filter and action of a rule.
 func ruleNode(rule *event.Rule) *node {
 	f := &rule.Filter
 	n := object()
@@ -220,8 +219,7 @@ func valuesNode(list []event.Property) *node {
 	return n
 }
 
-// appendJSON prints a tree with two blanks a level. What holds only scalars in an array stays on
-// one line.
+// appendJSON prints a tree with two blanks a level. An array with only scalars stays on one line.
 func appendJSON(b []byte, n *node, indent string) []byte {
 	inner := indent + "  "
 	switch v := n.value.(type) {
@@ -262,8 +260,8 @@ func closeJSON(b []byte, end byte, lines bool, indent string) []byte {
 	return append(b, end)
 }
 
-// scalarJSON prints a scalar in ASCII, so that it does not steer a terminal; < and > of a filter
-// stay as they are.
+// scalarJSON prints a scalar in ASCII, so that it cannot control a terminal. It keeps < and > of a
+// filter.
 func scalarJSON(v any) string {
 	text, err := jsontext.AppendValue(nil, v)
 	if err != nil {

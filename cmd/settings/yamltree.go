@@ -10,14 +10,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxAliased is how many more values than bytes a file may have: aliases can make much of a small
-// one.
+// maxAliased bounds the values that a file may have in addition to its bytes: aliases can expand a
+// small file to many values.
 const maxAliased = 1 << 19
 
-// yamlLine is how the YAML reader begins a message.
+// yamlLine matches the beginning of a message of the YAML reader.
 var yamlLine = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// parseYAMLTree reads a YAML document into the same tree as parseJSON.
+// parseYAMLTree reads a YAML document into a tree like that of parseJSON.
 func parseYAMLTree(src []byte) (*node, *Problem) {
 	root, err := parseYAML(src)
 	if err != nil {
@@ -39,9 +39,9 @@ func parseYAMLTree(src []byte) (*node, *Problem) {
 	return n, nil
 }
 
-type yamlTree struct{ left int } // values that may still come
+type yamlTree struct{ left int } // values that may still follow
 
-// value turns a node into ours. The line is that of an error.
+// value converts a node. It returns the line of an error.
 func (t *yamlTree) value(y *yaml.Node, path string, depth int) (n *node, line int, err error) {
 	if t.left--; t.left < 0 {
 		return nil, y.Line, fmt.Errorf("aliases expand to more than %d values", maxAliased)
@@ -83,8 +83,8 @@ func (t *yamlTree) value(y *yaml.Node, path string, depth int) (n *node, line in
 	return n, y.Line, err
 }
 
-// yamlScalar is a scalar as JSON would have it. Everything that JSON does not know, such as a time,
-// is a string.
+// yamlScalar returns a scalar as JSON would have it. A type that JSON does not have, such as a
+// time, is a string.
 func yamlScalar(y *yaml.Node) (any, error) {
 	switch y.ShortTag() {
 	case "!!null":
@@ -96,7 +96,7 @@ func yamlScalar(y *yaml.Node) (any, error) {
 	case "!!int":
 		var i int64
 		if err := y.Decode(&i); err != nil {
-			// too large for a number, which is reported where a number is wanted
+			// it is too large; the reader of a number reports that
 			return json.Number(y.Value), nil
 		}
 		return json.Number(strconv.FormatInt(i, 10)), nil
