@@ -61,7 +61,7 @@ func TestQueues(t *testing.T) {
 				t.Errorf("no %s in %s", want, got)
 			}
 		}
-		s.run(2, "ledgerbus: nothing to change: give a flag for each property that is to be different", "queue", "update", "dead")
+		s.run(2, "ledgerbus: nothing to change; give a flag for each property to change", "queue", "update", "dead")
 		s.run(0, "created queue third", "queue", "create", "third", "--access-rule", "producer=Send", "--access-rule", "both=send,LISTEN")
 		keys := s.run(0, "…", "queue", "show", "third", "-o", "json", "--with-keys")
 		if hidden := s.run(0, "…", "queue", "show", "third", "-o", "json"); !strings.Contains(hidden, `"accessRules":[{"name":"producer","rights":["Send"]},{"name":"both","rights":["Send","Listen"]}]`) {

@@ -52,43 +52,43 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 		create = append(create, &cli.StringFlag{Name: "rule", DefaultText: "$Default", Usage: "name of its first rule"})
 		create = append(create, filterFlags()...)
 	}
-	const forms = "Durations are written 90s, 1h30m, 14d,\nPT1H or unlimited; what is on by default is turned off with =false.\n\n"
+	const forms = "Durations are written 90s, 1h30m, 14d,\nPT1H or unlimited. =false turns off a switch that is on by default.\n\n"
 	list := &cli.Command{
-		Name: "list", Usage: "print all " + name + "s and what they hold",
+		Name: "list", Usage: "print all " + name + "s with their settings and counts of messages",
 		Description: example("list"), Flags: connectionFlags(output.Flag()),
 		Action: func(c *cli.Context) error { return listEntities(c, kind) },
 	}
 	if kind == event.Subscription {
 		list.ArgsUsage = "[TOPIC]"
-		list.Description = "Without a topic: those of all topics.\n\n" + list.Description
+		list.Description = "Without TOPIC it prints the subscriptions of all topics.\n\n" + list.Description
 	}
 	return &cli.Command{
 		Name:  name,
-		Usage: "create, change, look at and delete " + name + "s",
-		Description: "Works with this broker and with any other Service Bus namespace, through its management interface. An emulator's is at port\n" +
-			"5300 unless the connection string says otherwise.\n\n" + example("list"),
+		Usage: "list, show, create, update and delete " + name + "s",
+		Description: "Works with this broker and with any other Service Bus namespace, through its management interface. An emulator has it\n" +
+			"at port 5300 unless the connection string has another one.\n\n" + example("list"),
 		Subcommands: []*cli.Command{
 			list,
 			{
-				Name: "show", Usage: "print all there is to know about a " + name, ArgsUsage: args,
+				Name: "show", Usage: "print the settings and counts of messages of a " + name, ArgsUsage: args,
 				Description: example("show"), Flags: connectionFlags(show...),
 				Action: func(c *cli.Context) error { return showEntity(c, kind) },
 			},
 			{
 				Name: "create", Usage: "create a " + name, ArgsUsage: args,
-				Description: "A property that is not given has the broker's default. " + forms + example("create"),
+				Description: "A property without a flag has the broker's default. " + forms + example("create"),
 				Flags:       connectionFlags(append(create, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return createEntity(c, kind) },
 			},
 			{
 				Name: "update", Usage: "change the properties of a " + name, ArgsUsage: args,
-				Description: "A property that is not given stays as it is. If somebody else changes it at the same time, one of the two changes wins.\n" + forms + example("update"),
+				Description: "A property without a flag does not change. If another client changes the " + name + " at the same time, one of the two\nchanges wins. " + forms + example("update"),
 				Flags:       connectionFlags(append(update, settingFlags(kind)...)...),
 				Action:      func(c *cli.Context) error { return updateEntity(c, kind) },
 			},
 			{
 				Name: "delete", Usage: "delete a " + name + " and everything in it", ArgsUsage: args,
-				Description: "Says what will be lost, and asks for the name. A script gives it with --confirm.\n\n" + example("delete"),
+				Description: "Prints what will be lost, and asks for the name. A script gives it with --confirm.\n\n" + example("delete"),
 				Flags:       connectionFlags(confirmFlag(), reasonFlag()),
 				Action:      func(c *cli.Context) error { return deleteEntity(c, kind) },
 			},
@@ -280,7 +280,7 @@ func updateEntity(c *cli.Context, kind event.EntityKind) error {
 			return err
 		}
 		if !given {
-			return usageError{errors.New("nothing to change: give a flag for each property that is to be different")}
+			return usageError{errors.New("nothing to change; give a flag for each property to change")}
 		}
 		if e, err = a.Update(a.ctx, e); err != nil {
 			return err

@@ -47,22 +47,22 @@ var settingsOfEntities = []setting{
 	{"max-delivery-count", ofQueue | ofSubscription, document.MaxDeliveryCount, "failed deliveries before a message is dead-lettered", func(p *event.Properties) any { return &p.MaxDeliveryCount }},
 	{"default-message-time-to-live", ofQueue | ofTopic | ofSubscription, document.DefaultMessageTimeToLive, "longest life of a message", func(p *event.Properties) any { return &p.DefaultMessageTimeToLive }},
 	{"dead-lettering-on-message-expiration", ofQueue | ofSubscription, document.DeadLetteringOnMessageExpiration, "keep expired messages in the dead-letter queue", func(p *event.Properties) any { return &p.DeadLetteringOnMessageExpiration }},
-	{"dead-lettering-on-filter-error", ofSubscription, document.DeadLetteringOnFilterEvaluationExceptions, "keep messages a filter cannot judge in the dead-letter queue", func(p *event.Properties) any { return &p.DeadLetteringOnFilterError }},
+	{"dead-lettering-on-filter-error", ofSubscription, document.DeadLetteringOnFilterEvaluationExceptions, "keep messages on which a filter fails in the dead-letter queue", func(p *event.Properties) any { return &p.DeadLetteringOnFilterError }},
 	{"requires-session", ofQueue | ofSubscription, document.RequiresSession, "messages belong to sessions; cannot be changed later", func(p *event.Properties) any { return &p.RequiresSession }},
 	{"requires-duplicate-detection", ofQueue | ofTopic, document.RequiresDuplicateDetection, "drop messages whose id was seen before; cannot be changed later", func(p *event.Properties) any { return &p.RequiresDuplicateDetection }},
 	{"duplicate-detection-window", ofQueue | ofTopic, document.DuplicateDetectionHistoryTimeWindow, "how long ids are remembered, 20s to 7d", func(p *event.Properties) any { return &p.DuplicateDetectionWindow }},
 	{"max-size-megabytes", ofQueue | ofTopic, document.MaxSizeInMegabytes, "1024, 2048, 3072, 4096, 5120, or more in the premium tier", func(p *event.Properties) any { return &p.MaxSizeMegabytes }},
 	{"max-message-size-kilobytes", ofQueue | ofTopic, document.MaxMessageSizeInKilobytes, "largest message; for the premium tier", func(p *event.Properties) any { return &p.MaxMessageSizeKilobytes }},
-	{"auto-delete-on-idle", ofQueue | ofTopic | ofSubscription, document.AutoDeleteOnIdle, "delete it with all it holds after this long without use, at least 5m", func(p *event.Properties) any { return &p.AutoDeleteOnIdle }},
-	{"forward-to", ofQueue | ofSubscription, document.ForwardTo, "queue or topic that gets all messages; empty: none", func(p *event.Properties) any { return &p.ForwardTo }},
-	{"forward-dead-lettered-messages-to", ofQueue | ofSubscription, document.ForwardDeadLetteredMessagesTo, "queue or topic that gets dead-lettered messages; empty: none", func(p *event.Properties) any { return &p.ForwardDeadLetteredMessagesTo }},
+	{"auto-delete-on-idle", ofQueue | ofTopic | ofSubscription, document.AutoDeleteOnIdle, "delete the entity with its messages after this time without use, at least 5m", func(p *event.Properties) any { return &p.AutoDeleteOnIdle }},
+	{"forward-to", ofQueue | ofSubscription, document.ForwardTo, "queue or topic for all messages; empty: none", func(p *event.Properties) any { return &p.ForwardTo }},
+	{"forward-dead-lettered-messages-to", ofQueue | ofSubscription, document.ForwardDeadLetteredMessagesTo, "queue or topic for dead-lettered messages; empty: none", func(p *event.Properties) any { return &p.ForwardDeadLetteredMessagesTo }},
 	{"enable-batched-operations", ofQueue | ofTopic | ofSubscription, document.EnableBatchedOperations, "let the broker store several operations at once", func(p *event.Properties) any { return &p.EnableBatchedOperations }},
 	{"enable-partitioning", ofQueue | ofTopic, document.EnablePartitioning, "spread over partitions; cannot be changed later", func(p *event.Properties) any { return &p.EnablePartitioning }},
 	{"support-ordering", ofQueue | ofTopic, document.SupportOrdering, "a hint that order matters", func(p *event.Properties) any { return &p.SupportOrdering }},
 	{"enable-express", ofQueue | ofTopic, document.EnableExpress, "a hint that messages may be held in memory", func(p *event.Properties) any { return &p.EnableExpress }},
-	{"filtering-before-publishing", ofTopic, document.FilteringMessagesBeforePublishing, "refuse messages that no rule matches", func(p *event.Properties) any { return &p.FilteringBeforePublishing }},
+	{"filtering-before-publishing", ofTopic, document.FilteringMessagesBeforePublishing, "reject messages that no rule matches", func(p *event.Properties) any { return &p.FilteringBeforePublishing }},
 	{"subscription-partitioning", ofTopic, document.EnableSubscriptionPartitioning, "kept and shown, without effect", func(p *event.Properties) any { return &p.SubscriptionPartitioning }},
-	{"user-metadata", ofQueue | ofTopic | ofSubscription, document.UserMetadata, "text of up to 1024 characters for whoever reads it", func(p *event.Properties) any { return &p.UserMetadata }},
+	{"user-metadata", ofQueue | ofTopic | ofSubscription, document.UserMetadata, "text of up to 1024 characters", func(p *event.Properties) any { return &p.UserMetadata }},
 }
 
 // settingFlags are flags for all properties of a kind of entity.
@@ -82,8 +82,8 @@ func settingFlags(kind event.EntityKind) []cli.Flag {
 	}
 	if kind != event.Subscription {
 		flags = append(flags,
-			&cli.GenericFlag{Name: "access-rule", Value: new(list), Category: category, Usage: "NAME=RIGHT,… with the rights Send, Listen or Manage: a rule with a key pair for this entity alone; new keys are made here, existing ones stay; repeatable"},
-			&cli.GenericFlag{Name: "remove-access-rule", Value: new(list), Category: category, Usage: "NAME of an access rule to take away, with its keys; repeatable"})
+			&cli.GenericFlag{Name: "access-rule", Value: new(list), Category: category, Usage: "NAME=RIGHT,… with the rights Send, Listen or Manage: a rule with a key pair for this entity only; the command makes new keys and keeps existing ones; repeatable"},
+			&cli.GenericFlag{Name: "remove-access-rule", Value: new(list), Category: category, Usage: "NAME of an access rule to remove with its keys; repeatable"})
 	}
 	return flags
 }

@@ -271,8 +271,8 @@ func scalarJSON(v any) string {
 }
 
 // yamlHeader begins a file written as YAML.
-const yamlHeader = `# Entities of a Ledgerbus broker: ledgerbus serve --entities FILE. The keys are those of the Service Bus emulator's Config.json;
-# what is left out has the default that the service and the emulator share.
+const yamlHeader = `# Entities of a Ledgerbus broker: ledgerbus serve --entities FILE. The keys are those of the Service Bus emulator's Config.json.
+# Properties that are left out have the default that the service and the emulator share.
 `
 
 func writeYAML(w io.Writer, tree *node) error {
