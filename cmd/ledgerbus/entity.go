@@ -17,7 +17,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
-// examplesOf are how the commands on a kind of entity are used.
+// examplesOf are examples of the commands for a kind of entity.
 var examplesOf = map[event.EntityKind]map[string]string{
 	event.Queue: {
 		"list": "queue list\n   ledgerbus queue list -o csv > queues.csv", "show": "queue show orders",
@@ -39,7 +39,7 @@ var examplesOf = map[event.EntityKind]map[string]string{
 	},
 }
 
-// entityCommand is the command of a kind of entity.
+// entityCommand returns the command for a kind of entity.
 func entityCommand(kind event.EntityKind) *cli.Command {
 	name := strings.ToLower(kind.String())
 	args := argumentsOf(kind)
@@ -112,7 +112,7 @@ func listEntities(c *cli.Context, kind event.EntityKind) error {
 			return err
 		}
 		return output.Rows(output.Of(c), found, func(e *admin.Entity) print.Object {
-			if e == nil { // of no entity only the names are of use
+			if e == nil { // without an entity only the names of the columns matter
 				e = admin.NewEntity(kind, "")
 			}
 			return entityRow(e, false)
@@ -132,7 +132,7 @@ func (a *administration) listOf(kind event.EntityKind, topic string) ([]*admin.E
 	var all []*admin.Entity
 	for _, t := range topics {
 		some, err := a.List(a.ctx, kind, t.Path)
-		if err != nil && !admin.IsNotFound(err) { // it may be gone by now
+		if err != nil && !admin.IsNotFound(err) { // it may have been deleted since
 			return nil, err
 		}
 		all = append(all, some...)
@@ -140,14 +140,14 @@ func (a *administration) listOf(kind event.EntityKind, topic string) ([]*admin.E
 	return all, nil
 }
 
-// entityColumns are those of the tables of entities.
+// entityColumns are the columns of the tables of entities.
 var entityColumns = map[event.EntityKind][]string{
 	event.Queue:        {"name", "status", "active", "deadLetter", "scheduled", "transfer", "transferDeadLetter", "sizeBytes", "forwardTo"},
 	event.Topic:        {"name", "status", "subscriptions", "scheduled", "transfer", "transferDeadLetter", "sizeBytes"},
 	event.Subscription: {"topic", "name", "status", "active", "deadLetter", "transfer", "transferDeadLetter", "forwardTo"},
 }
 
-// entityRow shows an entity: its settings, what it holds, and its times.
+// entityRow prints an entity: its settings, its counts of messages, and its times.
 func entityRow(e *admin.Entity, withKeys bool) print.Object {
 	r := print.Object{print.Named("name", e.Path)}
 	if e.Kind == event.Subscription {
@@ -169,7 +169,7 @@ func entityRow(e *admin.Entity, withKeys bool) print.Object {
 	return append(r, moment("createdAt", e.CreatedAt), moment("updatedAt", e.UpdatedAt), moment("accessedAt", e.AccessedAt))
 }
 
-// subQueueRow shows what a sub-queue of an entity holds.
+// subQueueRow prints the count of messages in a sub-queue of an entity.
 func subQueueRow(e *admin.Entity, of address.Address) print.Object {
 	n := e.Runtime.DeadLetter
 	if of.SubQueue == event.TransferDeadLetter {
@@ -178,7 +178,7 @@ func subQueueRow(e *admin.Entity, of address.Address) print.Object {
 	return print.Object{print.Named("name", of.String()), print.Named("entity", e.Path), held(e, "messages", n)}
 }
 
-// runtimeFields show what an entity holds.
+// runtimeFields print the counts of an entity.
 func runtimeFields(e *admin.Entity) (fields []print.Field) {
 	n := &e.Runtime
 	if e.Kind == event.Topic {
@@ -193,7 +193,7 @@ func runtimeFields(e *admin.Entity) (fields []print.Field) {
 	return fields
 }
 
-// held shows how much an entity holds of something.
+// held prints one count of an entity.
 func held(e *admin.Entity, name string, n any) print.Field {
 	if !counted(e) {
 		n = output.Unknown
@@ -201,12 +201,12 @@ func held(e *admin.Entity, name string, n any) print.Field {
 	return print.Named(name, n)
 }
 
-// counted reports whether the broker said how much an entity holds. It does not when it answers a
-// change, nor when it cannot read the log of the partition that the entity is on (reliability.md
+// counted reports whether the broker sent the counts of an entity. It does not send them in the
+// answer to a change, nor when it cannot read the log of the entity's partition (reliability.md
 // P24).
 func counted(e *admin.Entity) bool { return e.Present.Has(document.CountDetails) && !e.Runtime.Unknown }
 
-// moment shows a time; 0: never.
+// moment prints a time; 0 means never.
 func moment(name string, t event.Time) print.Field {
 	if t == 0 {
 		return print.Named(name, "")
@@ -214,7 +214,7 @@ func moment(name string, t event.Time) print.Field {
 	return print.Named(name, time.UnixMilli(int64(t)).UTC().Format("2006-01-02T15:04:05.000Z"))
 }
 
-// onEntity finds the namespace and the entity that a command is about. A deletion needs that, too:
+// onEntity finds the namespace and the entity in the arguments. A deletion also needs it, because
 // the broker would delete an entity of another kind as well.
 func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, e *admin.Entity) error) error {
 	path, err := pathOf(c, kind)
@@ -230,7 +230,7 @@ func onEntity(c *cli.Context, kind event.EntityKind, do func(a *administration, 
 	})
 }
 
-// showEntity prints an entity, or of a sub-queue what it holds.
+// showEntity prints an entity, or the count of messages in a sub-queue.
 func showEntity(c *cli.Context, kind event.EntityKind) error {
 	of, err := entityOf(c, kind)
 	if err != nil {
@@ -289,7 +289,7 @@ func updateEntity(c *cli.Context, kind event.EntityKind) error {
 	})
 }
 
-// printChanged says what was done, or prints the entity in a form for programs.
+// printChanged reports the change, or prints the entity in a form for programs.
 func printChanged(c *cli.Context, done string, e *admin.Entity) error {
 	out, withKeys := output.Of(c), c.Bool("with-keys")
 	if err := out.Said(done+" "+nameOf(e), entityRow(e, withKeys)); err != nil || !withKeys || out.Format != output.Text {
@@ -298,7 +298,7 @@ func printChanged(c *cli.Context, done string, e *admin.Entity) error {
 	return out.One(print.Object{accessField(e.Properties.AccessRules, true)})
 }
 
-// nameOf names an entity in a sentence.
+// nameOf returns the name of an entity for a sentence.
 func nameOf(e *admin.Entity) string {
 	if topic, name, ok := admin.SplitSubscription(e.Path); ok && e.Kind == event.Subscription {
 		return "subscription " + name + " of " + topic
@@ -327,7 +327,7 @@ func deleteEntity(c *cli.Context, kind event.EntityKind) error {
 	})
 }
 
-// lossOf says what goes with an entity.
+// lossOf names the messages and subscriptions that are deleted with an entity.
 func (a *administration) lossOf(e *admin.Entity) (string, error) {
 	if e.Kind != event.Topic {
 		return messageCounts([]*admin.Entity{e}), nil
@@ -339,7 +339,7 @@ func (a *administration) lossOf(e *admin.Entity) (string, error) {
 	return plural(len(subscriptions), "subscription") + " and " + messageCounts(append(slices.Clone(subscriptions), e)), nil
 }
 
-// messageCounts says how many messages there are, and in which states.
+// messageCounts returns the number of messages, and of those in each state.
 func messageCounts(in []*admin.Entity) string {
 	total := 0
 	states := make([]int, 5)

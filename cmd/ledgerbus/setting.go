@@ -30,7 +30,7 @@ const (
 
 func (k kinds) has(kind event.EntityKind) bool { return k>>kind&1 == 1 }
 
-// setting is one property of an entity as a flag and as a value that is shown.
+// setting is one property of an entity, as a flag and as a column of the output.
 type setting struct {
 	flag    string
 	of      kinds
@@ -39,7 +39,7 @@ type setting struct {
 	point   func(*event.Properties) any // to the property
 }
 
-// settingsOfEntities are all properties but access rules, in the order in which they are shown
+// settingsOfEntities are all properties except access rules, in the order of the output
 // (management-api.md 3.2 to 3.4).
 var settingsOfEntities = []setting{
 	{"status", ofQueue | ofTopic | ofSubscription, document.Status, "Active, Disabled, SendDisabled or ReceiveDisabled", func(p *event.Properties) any { return &p.Status }},
@@ -65,7 +65,7 @@ var settingsOfEntities = []setting{
 	{"user-metadata", ofQueue | ofTopic | ofSubscription, document.UserMetadata, "text of up to 1024 characters", func(p *event.Properties) any { return &p.UserMetadata }},
 }
 
-// settingFlags are flags for all properties of a kind of entity.
+// settingFlags returns flags for all properties of a kind of entity.
 func settingFlags(kind event.EntityKind) []cli.Flag {
 	const category = "Properties"
 	var flags []cli.Flag
@@ -88,8 +88,8 @@ func settingFlags(kind event.EntityKind) []cli.Flag {
 	return flags
 }
 
-// list is the values of a repeatable flag. Unlike the slices of the flag package it leaves commas
-// alone.
+// list has the values of a repeatable flag. Unlike the slices of the flag package, it does not
+// split at commas.
 type list []string
 
 func (l *list) Set(value string) error { *l = append(*l, value); return nil }
@@ -102,8 +102,7 @@ func listOf(c *cli.Context, name string) []string {
 	return nil
 }
 
-// applySettings changes the properties that flags were given for, and reports whether there were
-// any.
+// applySettings changes the properties with flags, and reports whether there were any.
 func applySettings(c *cli.Context, e *admin.Entity) (given bool, err error) {
 	for _, s := range settingsOfEntities {
 		if !s.of.has(e.Kind) || !c.IsSet(s.flag) {
@@ -176,7 +175,7 @@ func parseSpan(text string) (time.Duration, error) {
 	return spans.Parse(text)
 }
 
-// field shows the property.
+// field prints the property.
 func (s setting) field(p *event.Properties) print.Field {
 	var shown any
 	switch v := s.point(p).(type) {
@@ -194,7 +193,7 @@ func (s setting) field(p *event.Properties) print.Field {
 	return print.Named(camel(s.flag), shown)
 }
 
-// camel is the name of a flag as it stands in JSON: lockDuration for lock-duration.
+// camel returns the name of a flag in JSON: lockDuration for lock-duration.
 func camel(flag string) string {
 	parts := strings.Split(flag, "-")
 	for i := range parts[1:] {
@@ -203,7 +202,7 @@ func camel(flag string) string {
 	return strings.Join(parts, "")
 }
 
-// applyAccessRules gives an entity access rules and takes some away.
+// applyAccessRules adds and removes access rules of an entity.
 func applyAccessRules(c *cli.Context, p *event.Properties) (changed bool, err error) {
 	at := func(name string) int {
 		return slices.IndexFunc(p.AccessRules, func(r event.AccessRule) bool { return strings.EqualFold(r.Name, name) })
@@ -252,14 +251,14 @@ func parseAccessRule(text string) (name string, rights event.Rights, err error) 
 	return name, rights, nil
 }
 
-// newKey makes a key as the service does: 32 random bytes.
+// newKey makes a key like those of the service: 32 random bytes.
 func newKey() event.Secret {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return event.Secret(base64.StdEncoding.EncodeToString(b[:]))
 }
 
-// accessField shows access rules; their keys only when that was asked for.
+// accessField prints access rules, and their keys only if withKeys is set.
 func accessField(rules []event.AccessRule, withKeys bool) print.Field {
 	type shown struct {
 		Name         string       `json:"name"`

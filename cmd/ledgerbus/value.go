@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// valueTypes are the words for types of values: as in int:5. A text without one is a string.
+// valueTypes are the names of types in values, as in int:5. A text without one is a string.
 var valueTypes = map[string]event.ValueType{
 	"string": event.String, "int": event.Int, "long": event.Long, "bool": event.Bool, "double": event.Double, "decimal": event.Decimal,
 	"uuid": event.UUID, "time": event.Instant, "duration": event.Span, "null": event.Null,
@@ -72,7 +72,7 @@ func parseValue(s string) (event.Value, error) {
 	return v, nil
 }
 
-// valueText is a value in the form that [parseValue] reads.
+// valueText prints a value in the form that [parseValue] reads.
 func valueText(v event.Value) string {
 	switch v.Type {
 	case event.Null:
