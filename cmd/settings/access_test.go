@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Reliability.md S1, S2: a broker that can be reached from other machines needs TLS and a key of
-// its own; each is waived by a flag of its own, and on a public address only with another one.
+// Reliability.md S1, S2: a broker that other machines can reach needs TLS and an operator's key. A
+// flag waives each of them, and on a public address only together with a further one.
 func TestReach(t *testing.T) {
 	t.Parallel()
 	own := environment("LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: k}]`)
@@ -99,8 +99,8 @@ func TestRuleNamesIgnoreCase(t *testing.T) {
 	}
 }
 
-// S3: no key is there by default; what init writes starts a broker for production, and no two are
-// alike.
+// S3: production mode has no default key. The file of init starts a broker in production mode, and
+// no two files have the same keys.
 func TestInitial(t *testing.T) {
 	t.Parallel()
 	file := write(t, "c.yaml", "", 0o600)

@@ -12,7 +12,7 @@ import (
 
 const oneQueue = `{"Queues":[{"Name":"one"}]}`
 
-// emulated is a start with variables that the emulator knows.
+// emulated is a start with variables of the emulator.
 type emulated struct {
 	name      string
 	file      string
@@ -79,7 +79,7 @@ func (c *emulated) check(t *testing.T) {
 	}
 }
 
-// The emulator's variables mean what they mean there, or nothing.
+// The emulator's variables have the emulator's meaning, or no effect.
 func TestEmulatorVariables(t *testing.T) {
 	t.Parallel()
 	sample, err := os.ReadFile("testdata/sample.json")
@@ -106,7 +106,7 @@ func TestEmulatorVariables(t *testing.T) {
 	}
 }
 
-// A queue asked for by name that the file has as a topic cannot be.
+// A queue of --queue that is a topic in the file is an error.
 func TestQueueThatIsATopic(t *testing.T) {
 	t.Parallel()
 	_, err := Load(Sources{Flags: map[string][]string{"entities": {"testdata/sample.json"}, "queue": {"TOPIC.1"}}})
@@ -115,8 +115,8 @@ func TestQueueThatIsATopic(t *testing.T) {
 	}
 }
 
-// What generators of entity files write beside what a rule is changes nothing, but has to be what
-// it says.
+// Keys that generators of entity files add to a rule have no effect, but their values need the
+// right type.
 func TestKeysOfNoEffect(t *testing.T) {
 	t.Parallel()
 	const file = `{"Topics":[{"Name":"t","Subscriptions":[{"Name":"s","Rules":[
@@ -142,7 +142,7 @@ func TestKeysOfNoEffect(t *testing.T) {
 	}
 }
 
-// unknownKeys is a file that has what files of the emulator's users have and the emulator ignores.
+// unknownKeys is a file with keys that files of the emulator's users have and the emulator ignores.
 const unknownKeys = `{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Properties": {"MaxAllowedConnections": 100},
 "Queues": [{"Name": "one", "MaxDeliveryCount": 5, "Properties": {"lockDuration": "PT5S", "MaxDeliveryCount": null}}],
 "Topics": [{"Name": "two", "Properties": {"MaxDeliveryCount": 5}, "Subscriptions": [{"Name": "s", "Properties": {
@@ -150,7 +150,7 @@ const unknownKeys = `{"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Pr
 "Rules": [{"Name": "r", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "a = 1"}, "CorrelationFilter": {}}}]}]}]}],
 "Logging": {"Type": "File", "Level": "Debug"}}}`
 
-// unknownOnes are the lines about them, %s for the file.
+// unknownOnes are the lines about these keys, with %s for the file.
 var unknownOnes = strings.TrimSpace(`
 %[1]s:1: UserConfig.Namespaces[0].Properties: unknown key; known are Name, Queues, Topics
 %[1]s:2: UserConfig.Namespaces[0].Queues[0].MaxDeliveryCount: unknown key; it belongs in "Properties"
@@ -163,8 +163,8 @@ var unknownOnes = strings.TrimSpace(`
 %[1]s:5: UserConfig.Namespaces[0].Topics[0].Subscriptions[0].Rules[0].Properties.CorrelationFilter: does not go together with FilterType "Sql"
 %[1]s:6: UserConfig.Logging.Level: unknown key; known are Type`)
 
-// MA-149: in the emulator's place an unknown key is a warning each. MA-150: a file that is ours is
-// refused for them and says so, and so is one of the emulator's in which something else is wrong.
+// MA-149: in the emulator's place each unknown key is a warning. MA-150: in our own files it is an
+// error, and also in the emulator's if something else is wrong.
 func TestUnknownKeys(t *testing.T) {
 	t.Parallel()
 	file := write(t, "e.json", unknownKeys, 0o644)
@@ -201,8 +201,8 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// MA-151: what a file of ours leaves out has the service's defaults outside development mode.
-// MA-152: the emulator's are named where they are used, once for each kind.
+// MA-151: outside development mode, properties that our own files leave out have the service's
+// defaults. MA-152: the emulator's defaults are named where they are used, once for each kind.
 func TestDefaultsOfAFile(t *testing.T) {
 	t.Parallel()
 	const content = `{"Queues": [{"Name": "plain"}, {"Name": "more", "Properties": {"MaxDeliveryCount": 5}}],
@@ -248,8 +248,8 @@ func TestDefaultsOfAFile(t *testing.T) {
 	}
 }
 
-// shown is what the broker makes of an entity file: the entities with the properties that differ
-// from the emulator's defaults and with their rules, the keys that it ignores, and the defaults
+// shown prints an entity file as the broker reads it: the entities with their rules and the
+// properties that differ from the emulator's defaults, the keys that it ignores, and the defaults
 // that it names.
 func shown(s *Settings) string {
 	var b strings.Builder
@@ -275,7 +275,7 @@ func shown(s *Settings) string {
 	return b.String()
 }
 
-// MA-156: configuration files of the shapes that are public work in the emulator's place.
+// MA-156: configuration files of all published shapes work in the emulator's place.
 func TestFilesOfTheEmulatorsUsers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/emulator/*.json")

@@ -35,7 +35,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// parsed are the entities of a file that is already read.
+// parsed returns the entities of a file's content.
 func parsed(file string, src []byte) ([]engine.PutEntity, error) {
 	f, err := parseEntities(file, src, readMode{}, nil)
 	if err != nil {
@@ -44,10 +44,10 @@ func parsed(file string, src []byte) ([]engine.PutEntity, error) {
 	return f.put, nil
 }
 
-// revealed makes keys comparable: they print as *** alone.
+// revealed makes keys comparable, which print as ***.
 var revealed = cmp.Comparer(func(a, b event.Secret) bool { return a == b })
 
-// put is an entity with the emulator's properties and some of its own.
+// put returns an entity with the emulator's properties and some others.
 func put(kind event.EntityKind, path string, changes ...func(*event.Properties)) engine.PutEntity {
 	e := engine.PutEntity{Kind: kind, Path: path, Properties: emulatorDefaults(kind)}
 	for _, change := range changes {
@@ -56,7 +56,7 @@ func put(kind event.EntityKind, path string, changes ...func(*event.Properties))
 	return e
 }
 
-// sampleRules are those of topic.1/Subscriptions/picky in sample.json.
+// sampleRules are the rules of topic.1/Subscriptions/picky in sample.json.
 func sampleRules() []event.Rule {
 	text := func(s string) event.Value { return event.Value{Type: event.String, Text: s} }
 	return []event.Rule{
@@ -77,8 +77,8 @@ func sampleRules() []event.Rule {
 	}
 }
 
-// MA-120, MA-122, MA-124 (management-api.md 4.2): the emulator's file, with everything it can have
-// and our further keys.
+// MA-120, MA-122, MA-124 (management-api.md 4.2): the emulator's file with all its keys, and with
+// ours.
 func TestFileOfTheEmulator(t *testing.T) {
 	t.Parallel()
 	src, err := os.ReadFile("testdata/sample.json")
@@ -113,8 +113,8 @@ func TestFileOfTheEmulator(t *testing.T) {
 	}
 }
 
-// MA-130 (management-api.md 4.2): what is empty says nothing, or is refused by name. No empty value
-// makes a subscription that gets nothing.
+// MA-130 (management-api.md 4.2): an empty value has no effect, or is refused by name. No empty
+// value makes a subscription without messages.
 func TestEmptyValues(t *testing.T) {
 	t.Parallel()
 	const (
@@ -173,7 +173,7 @@ func TestEmptyValues(t *testing.T) {
 	}
 }
 
-// MA-120: the example that `make run` starts with is one of the same shape.
+// MA-120: the example of `make run` has the same shape.
 func TestExample(t *testing.T) {
 	t.Parallel()
 	got, _, err := ReadEntities("../../docs/examples/config.json")
@@ -199,7 +199,8 @@ func TestExampleInYAML(t *testing.T) {
 	}
 }
 
-// What is left out has the emulator's defaults, where they differ from the cloud's (SM-314).
+// Properties that are left out have the emulator's defaults where they differ from the service's
+// (SM-314).
 func TestDefaultsOfTheFile(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []event.EntityKind{event.Queue, event.Topic, event.Subscription} {
@@ -220,7 +221,7 @@ func TestDefaultsOfTheFile(t *testing.T) {
 }
 
 // The ranges of table 1.3: SM-099 (MaxDeliveryCount), SM-169 (the window), SM-301
-// (AutoDeleteOnIdle). They are the engine's, told with path and line.
+// (AutoDeleteOnIdle). They are the engine's; the messages have path and line.
 func TestBoundsOfProperties(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ property, want string }{ // want: part of the complaint, "" for none
@@ -291,7 +292,7 @@ func TestTooManyEntities(t *testing.T) {
 	}
 }
 
-// MA-121: everything that is wrong, each with path and line, at once.
+// MA-121: all mistakes at once, each with path and line.
 func TestEveryProblemIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"broken.json", "broken.yaml"} {
@@ -332,8 +333,8 @@ func TestEntityFileShape(t *testing.T) {
 	}
 }
 
-// SM-326, MA-122: how long a name may be, and what may be in it. SM-102: no name is that of a
-// sub-queue.
+// SM-326, MA-122: the length and the characters of a name. SM-102: a name of a sub-queue is
+// refused.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
@@ -356,8 +357,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// management-api.md 3.8: where messages are forwarded to must be in the file; any spelling and a
-// URL will do.
+// management-api.md 3.8: the destination of ForwardTo must be in the file, in any letter case or as
+// a URL.
 func TestForwarding(t *testing.T) {
 	t.Parallel()
 	const file = `{"Queues":[{"Name":"Orders"},{"Name":"team/dead"},{"Name":"source","Properties":{
@@ -402,8 +403,8 @@ func TestPartitionedKeepsNoOrder(t *testing.T) {
 	}
 }
 
-// Access rules of queues and topics (management-api.md 3.7; issue 128 of the emulator), and who may
-// read a file that has them.
+// Access rules of queues and topics (management-api.md 3.7; issue 128 of the emulator), and the
+// mode of a file that has them.
 func TestAccessRulesOfEntities(t *testing.T) {
 	t.Parallel()
 	const text = `{"Topics":[{"Name":"t","Properties":{"AuthorizationRules":[

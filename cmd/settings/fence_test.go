@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// F9: what an I/O error ends is said by flag, environment or file, in this order.
+// F9: on-io-error comes from flag, environment or file, in this order.
 func TestOnIOError(t *testing.T) {
 	t.Parallel()
 	const word, variable = "on-io-error", "LEDGERBUS_ON_IO_ERROR"

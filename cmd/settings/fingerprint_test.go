@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Settings have a fingerprint that changes with each of them, and with no key.
+// The fingerprint changes with each setting, and with no key.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	made := func(change ...func(*Settings)) Settings {

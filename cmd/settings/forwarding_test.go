@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// S2-33 to S2-35, D-01: where a message goes that cannot be forwarded is said in the file, the
-// environment or a flag.
+// S2-33 to S2-35, D-01: the sub-queue for messages that cannot be forwarded comes from the file,
+// the environment or a flag.
 func TestFailuresTo(t *testing.T) {
 	t.Parallel()
 	const word, variable = "forwarding.failures-to", "LEDGERBUS_FORWARDING_FAILURES_TO"

@@ -19,7 +19,7 @@ func TestGuide(t *testing.T) {
 	}
 	var listed, former []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z.-]+)` \\| ([^|]+) \\| ([^|]+) \\| ([^|]+) \\|$").FindAllStringSubmatch(string(page), -1) {
-		if row[1] != accessRules && row[1] != historyPolicies { // which are no words
+		if row[1] != accessRules && row[1] != historyPolicies { // which are not in Words
 			listed = append(listed, strings.Join(row[1:4], " | "))
 		}
 	}
@@ -53,8 +53,8 @@ func TestGuide(t *testing.T) {
 	}
 }
 
-// A documented default that is a value, not a sentence, is one that the setting takes, and it is
-// the default where this package has it.
+// The setting takes a documented default that is a value and not a sentence, and it is the default
+// of this package.
 func TestDocumentedDefaults(t *testing.T) {
 	t.Parallel()
 	for _, w := range Words() {

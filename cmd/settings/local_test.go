@@ -2,7 +2,7 @@ package settings
 
 import "testing"
 
-// A probe on the broker's own machine finds it by the settings that the broker has.
+// A probe on the broker's own machine finds it by the broker's settings.
 func TestLocal(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Policies of entities stand in the config file; what is wrong with one is told by its line.
+// Policies of entities are in the config file. A mistake is reported with its line.
 func TestHistoryPatterns(t *testing.T) {
 	t.Parallel()
 	file := write(t, "c.yaml", "history:\n  events: 30d\n  policies:\n  - pattern: Orders/*\n    bodies: none\n  - {pattern: audit, events: unlimited, bodies: 365d, undo: 36h}\n", 0o600)

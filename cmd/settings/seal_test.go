@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// When chapters are sealed is said by flag, environment or file; ten minutes are the default, and
-// 0s is at once.
+// The time until a chapter is sealed comes from flag, environment or file. Ten minutes are the
+// default, and 0s means at once.
 func TestSealAfter(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"never": 0, "unlimited": 0, "0s": -1, "0": -1, "10m": 10 * time.Minute, "8760h": 8760 * time.Hour} {

@@ -112,7 +112,7 @@ var ownKey = []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], pr
 
 var problematic = []struct {
 	name string
-	// %[1]s in want stands for its name, %[2]s in both for that of a key that others may read
+	// %[1]s in want is its name; %[2]s in both is the name of a key file that others may read
 	file  string
 	mode  os.FileMode
 	env   []string
@@ -204,7 +204,7 @@ LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
 		want: "%[1]s:1: access-rules: %[1]s holds keys and others may read it (mode 0640); chmod 600 it"},
 }
 
-// F24: what an operator gets wrong is said before anything starts.
+// F24: an operator's mistakes are reported before anything starts.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	open := write(t, "key", "x", 0o640)
@@ -345,7 +345,8 @@ func TestWordsAreWhole(t *testing.T) {
 	}
 }
 
-// A decision about one start is no setting: where it would stay in force it is refused.
+// A decision about one start is not a setting: in a place that applies to every start it is
+// refused.
 func TestAcceptClockIsAFlag(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "settings.yaml")

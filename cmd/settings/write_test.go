@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// again writes entities in both formats, reads them back, and writes what was read. MA-153: the
-// defaults of the reader do not matter.
+// again writes entities in both formats, reads them, and writes them again. MA-153: the defaults of
+// the reader do not matter.
 func again(t *testing.T, entities []engine.PutEntity) {
 	t.Helper()
 	for _, format := range []EntityFormat{EntityJSON, EntityYAML} {
@@ -58,7 +58,7 @@ func TestWrittenEntitiesReadBackTheSame(t *testing.T) {
 	again(t, nil)
 }
 
-// Whatever the broker can hold has a form in the file.
+// Every entity that the broker can have has a form in the file.
 func TestRandomEntitiesReadBackTheSame(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
@@ -168,7 +168,7 @@ func (g generator) values(prefix string) []event.Property {
 	return list
 }
 
-// What the files look like: defaults are left out, what differs from them is there.
+// The files leave out defaults, and have all other properties.
 func TestWrittenEntities(t *testing.T) {
 	t.Parallel()
 	rules := put(event.Subscription, "Events/Subscriptions/some")
