@@ -333,14 +333,14 @@ func TestParseInstant(t *testing.T) {
 	now := time.Date(2026, 11, 3, 9, 30, 0, 0, time.FixedZone("", 3600))
 	for text, want := range map[string]string{
 		"03:12": "2026-11-03T02:12:00.000Z", "23:00": "2026-11-02T22:00:00.000Z", "yesterday 14:00": "2026-11-02T13:00:00.000Z", "-2h": "2026-11-03T06:30:00.000Z", "-7d": "2026-10-27T08:30:00.000Z",
-		"2h": "2026-11-03T06:30:00.000Z", "7d": "2026-10-27T08:30:00.000Z", "1h30m": "2026-11-03T07:00:00.000Z",
+		"2h": "2026-11-03T06:30:00.000Z", "7d": "2026-10-27T08:30:00.000Z", "1h30m": "2026-11-03T07:00:00.000Z", "1d12h": "2026-11-01T20:30:00.000Z", "-1d12h": "2026-11-01T20:30:00.000Z",
 		"2026-11-03T03:12:00Z": "2026-11-03T03:12:00.000Z", "2026-11-01": "2026-10-31T23:00:00.000Z", "now": "2026-11-03T08:30:00.000Z", "@0/16": "@0/16",
 	} {
 		if got, err := ParseInstant(text, now); err != nil || got.String() != want {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "noon", "25:00", "-2 hours", "-99999999999d", "tomorrow 10:00", "0", "+2h", "--2h"} {
+	for _, text := range []string{"", "noon", "25:00", "-2 hours", "-99999999999d", "tomorrow 10:00", "0", "+2h", "--2h", "unlimited", "-none", "99999d"} {
 		if got, err := ParseInstant(text, now); !errors.Is(err, ErrQuestion) {
 			t.Errorf("%q: %s, %v; want errors.Is(err, ErrQuestion)", text, got, err)
 		}

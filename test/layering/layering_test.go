@@ -109,6 +109,7 @@ var libraries = map[string][]string{
 // so a replay, which is index applying what log/event decodes, sees none; files it reads through
 // log.
 var pure = map[string][]string{
+	"internal/quantity":     {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"log/event":             {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"log/format":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
 	"log/sealed":            {"os", "net", "math/rand", "math/rand/v2", "crypto/rand"},
@@ -141,6 +142,25 @@ func TestNoClock(t *testing.T) {
 			if s, ok := n.(*ast.SelectorExpr); ok && slices.Contains(clocks, s.Sel.Name) {
 				if of, ok := s.X.(*ast.Ident); ok && of.Name == "time" {
 					t.Errorf("%s uses time.%s", f.Path, s.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// Durations of people have one parser (decision 91): only internal/quantity calls Go's, and no flag
+// has Go's form.
+func TestOneParser(t *testing.T) {
+	t.Parallel()
+	for _, f := range product(t) {
+		if f.Package() == "internal/quantity" {
+			continue
+		}
+		ast.Inspect(f.Tree, func(n ast.Node) bool {
+			if s, ok := n.(*ast.SelectorExpr); ok && (s.Sel.Name == "DurationFlag" || s.Sel.Name == "ParseDuration") {
+				if of, ok := s.X.(*ast.Ident); ok && (of.Name == "time" || of.Name == "cli") {
+					t.Errorf("%s uses %s.%s; internal/quantity reads durations", f.Path, of.Name, s.Sel.Name)
 				}
 			}
 			return true
