@@ -150,7 +150,7 @@ func TestExitCodesAndMessages(t *testing.T) {
 		{"no time", []string{"send", "a", "--body", "x", "--schedule-at", "noon"}, 2, `ledgerbus: --schedule-at: "noon" is not a time such as 2027-01-31T08:00:00Z`},
 		{"the past", []string{"send", "a", "--body", "x", "--schedule-in", "0s"}, 2, "ledgerbus: --schedule-in must be more than 0"},
 		{"deferred of any session", []string{"receive", "a", "--deferred", "1", "--session", "next"}, 2, "ledgerbus: --deferred cannot be used with --count or --session next"},
-		{"production without a key", []string{"serve", "--mode", "production"}, 2, "ledgerbus: access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
+		{"production without a key", []string{"serve", "--mode", "production"}, 2, "ledgerbus: access-rules: production mode needs at least one rule with a new key, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
 		{"any bearer in production", []string{"serve", "--config", ownKey, "--mode", "production", "--accept-any-bearer"}, 2, "ledgerbus: --accept-any-bearer: accept-any-bearer is for development mode only"},
 		{"nowhere to get keys from", []string{"serve", "--config", ownKey, "--data", filepath.Join(t.TempDir(), "data"), "--listen", "127.0.0.1:0", "--jwt-issuer", "http://127.0.0.1:1", "--jwt-audience", "a"}, 2, `ledgerbus: jwt.issuer: access: discovery of http://127.0.0.1:1: Get "http://127.0.0.1:1/.well-known/openid-configuration": dial tcp 127.0.0.1:1: connect: connection refused`},
 		{"no certificate", []string{"serve", "--tls-certificate-file", "/nonexistent", "--tls-key-file", "/nonexistent"}, 2, "ledgerbus: --tls-key-file: stat /nonexistent: no such file or directory"},

@@ -62,7 +62,7 @@ func serveCommand() *cli.Command {
 	}
 }
 
-// serveFlags makes a flag of every word of the settings. The help shows those that people change.
+// serveFlags makes a flag of every word of the settings. The help shows the common ones.
 func serveFlags() []cli.Flag {
 	flags := []cli.Flag{&cli.StringFlag{Name: "config", Usage: "YAML file with settings [$LEDGERBUS_CONFIG]"}}
 	for _, w := range settings.Words() {

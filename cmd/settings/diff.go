@@ -36,7 +36,7 @@ type Field struct {
 	Fixed    bool   // it cannot be changed: the entity has to be deleted first
 }
 
-// String names the entity, and each field in a line of its own.
+// String names the entity, and each field in a separate line.
 func (c Change) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s", c.Action, strings.ToLower(c.Entity.Kind.String()), c.Entity.Path)

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // setter reads the values of a setting.
 type setter struct {
-	takes string // what the setting takes, for people
+	takes string // the values that the setting takes, for people
 	set   func(s *Settings, values []string) error
 }
 
@@ -100,6 +101,24 @@ func retention(field func(*Settings) *event.Retention) setter {
 		*field(s), err = event.ParseRetention(values[0])
 		return err
 	}}
+}
+
+func setFailuresTo(s *Settings, name string) {
+	if s.FailuresTo = event.DeadLetter; name != "dead-letter" {
+		s.FailuresTo = event.TransferDeadLetter
+	}
+}
+
+func setBeforeSends(s *Settings, name string) {
+	if s.History.BeforeSends = engine.BeforeSendsNo; name == "true" {
+		s.History.BeforeSends = engine.BeforeSendsYes
+	}
+}
+
+func setAcceptClock(s *Settings, name string) {
+	if s.Clock.Accept = host.AcceptLog; name != "log" {
+		s.Clock.Accept = host.AcceptWall
+	}
 }
 
 func setSealAfter(s *Settings, d time.Duration) {

@@ -189,7 +189,7 @@ LEDGERBUS_LOG_LEVEL: "loud" is not one of debug, info, warn, error
 	{name: "public", env: ownKey, flags: map[string][]string{"listen": {":5672", "10.0.0.1:5672"}, "insecure-no-tls": {"true"}},
 		want: `--listen: ":5672" may be reached from the internet without TLS: add --i-accept-the-risk if that is meant`},
 	{name: "production without keys", flags: map[string][]string{"mode": {"production"}},
-		want: "access-rules: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
+		want: "access-rules: production mode needs at least one rule with a new key, in the config file (ledgerbus init makes one) or in LEDGERBUS_ACCESS_RULES"},
 	{name: "production with the known key", flags: map[string][]string{"mode": {"production"}}, env: []string{"LEDGERBUS_ACCESS_RULES", `[{name: a, rights: [Manage], primary-key: SAS_KEY_VALUE}]`},
 		want: "LEDGERBUS_ACCESS_RULES: access-rules: the emulator's well-known key is for development mode only; ledgerbus init makes a file with a key of your own"},
 	{name: "rules", mode: 0o600, file: "access-rules:\n- name: a\n  rights: [Fly]\n  primary-key: k\n  colour: red\n- rights: []\n- name: a\n  rights: [Send]\n  primary-key-file: /nonexistent\n",

@@ -52,7 +52,7 @@ func (l *loader) checkAccess() {
 	where := l.origin[accessRules]
 	if s.Mode == Production {
 		if len(s.Access) == 0 && where == "" {
-			l.problems.add("", "%s: production mode needs at least one rule with a key of its own, in the config file (ledgerbus init makes one) or in %s",
+			l.problems.add("", "%s: production mode needs at least one rule with a new key, in the config file (ledgerbus init makes one) or in %s",
 				accessRules, Word{Name: accessRules}.Variable())
 		}
 		if s.DevelopmentKey() {

@@ -4,8 +4,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/ledgerbus/ledgerbus/engine"
-	"github.com/ledgerbus/ledgerbus/engine/host"
 	"github.com/ledgerbus/ledgerbus/internal/quantity"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -21,7 +19,7 @@ type Word struct {
 	// Once marks a decision about one start. It is accepted only as a flag: the environment and the
 	// file would apply it to every later start.
 	Once bool
-	// Common settings are those that people change. The help shows no others.
+	// Common marks the settings that people change. The help shows no others.
 	Common bool
 	// Fixed is the value of a former setting, which is accepted and has no effect; "" for all
 	// others.
@@ -83,9 +81,7 @@ var words = []Word{
 	{Name: "partitions", Common: true, Usage: "number of partition logs, 1 to 64; fixed when the data directory is created", Default: "4",
 		setter: count(func(s *Settings) *int { return &s.Storage.Partitions }, 1, 64)},
 	{Name: "forwarding.failures-to", Usage: "sub-queue for messages that ForwardTo cannot deliver: dead-letter or transfer-dead-letter", Default: "dead-letter",
-		setter: choice(func(s *Settings, name string) {
-			s.FailuresTo = map[bool]event.SubQueue{true: event.DeadLetter, false: event.TransferDeadLetter}[name == "dead-letter"]
-		}, "dead-letter", "transfer-dead-letter")},
+		setter: choice(setFailuresTo, "dead-letter", "transfer-dead-letter")},
 	{Name: "disk.reserve", Usage: "disk space kept for settlements when the disk is full; at most an eighth of the disk", Default: "64MiB",
 		setter: size(func(s *Settings) *int { return &s.Storage.Reserve }, quantity.Sizes{Most: 1 << 40, None: true})},
 	{Name: "disk.low", Common: true, Usage: "free disk space below which sends are refused as busy", Default: "the smaller of 5 % of the disk and 1GiB",
@@ -110,17 +106,13 @@ var words = []Word{
 	{Name: "history.share", flat: "history-share", Common: true, Usage: "percentage of the disk for all history; the oldest is removed first; 100: no limit", Default: "20",
 		setter: count(func(s *Settings) *uint32 { return &s.History.Share }, 1, 100)},
 	{Name: "history.before-sends", flat: "history-before-sends", Default: "false",
-		Usage: "when the disk is nearly full: true rejects sends and keeps history; false deletes the oldest history first",
-		setter: choice(func(s *Settings, name string) {
-			s.History.BeforeSends = map[bool]engine.HistoryBeforeSends{true: engine.BeforeSendsYes, false: engine.BeforeSendsNo}[name == "true"]
-		}, "true", "false")},
+		Usage:  "when the disk is nearly full: true rejects sends and keeps history; false deletes the oldest history first",
+		setter: choice(setBeforeSends, "true", "false")},
 	{Name: "clock.max-gap", flat: "clock-max-gap", Default: "400d",
 		Usage:  "how far the machine's clock may be ahead of the newest event in the log at a start",
 		setter: period(func(s *Settings, d time.Duration) { s.Clock.MaxGap = d }, quantity.Durations{Least: time.Hour, Most: 100 * year})},
 	{Name: "accept-clock", Once: true, Common: true, Usage: "for one start where the clock is refused: log goes on from the log's time, wall from the clock's",
-		setter: choice(func(s *Settings, name string) {
-			s.Clock.Accept = map[bool]host.AcceptClock{true: host.AcceptLog, false: host.AcceptWall}[name == "log"]
-		}, "log", "wall")},
+		setter: choice(setAcceptClock, "log", "wall")},
 	{Name: "reason", Once: true, Usage: "why --accept-clock is given, in one line; the log keeps it with the change", setter: setter{"text", setReason}},
 	{Name: "log.level", flat: "log-level", Common: true, Usage: "debug, info, warn or error", Default: "info",
 		setter: choice(func(s *Settings, name string) { _ = s.Logging.Level.UnmarshalText([]byte(name)) }, "debug", "info", "warn", "error")},

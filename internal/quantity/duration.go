@@ -49,7 +49,7 @@ func (t Durations) Parse(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// String names what the setting takes: "duration from 1h to 365d, or unlimited".
+// String names the durations that the setting takes: "duration from 1h to 365d, or unlimited".
 func (t Durations) String() string {
 	text := "duration such as 90s or 7d"
 	switch {

@@ -4,7 +4,7 @@ import "time"
 
 // DurationFlag is a duration as the value of a command's flag; it implements [flag.Value].
 type DurationFlag struct {
-	Value time.Duration // by default, and what the flag was set to
+	Value time.Duration // the default, or the value of the flag
 	Takes Durations
 }
 
@@ -22,7 +22,7 @@ func (f *DurationFlag) String() string { return FormatDuration(f.Value) }
 
 // SizeFlag is a size as the value of a command's flag; it implements [flag.Value].
 type SizeFlag struct {
-	Value int64 // by default, and what the flag was set to
+	Value int64 // the default, or the value of the flag
 	Takes Sizes
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// What is wrong with a quantity.
+// Reasons to refuse a quantity.
 var (
 	errEmpty    = errors.New("it is empty")
 	errNegative = errors.New("it is negative")
@@ -40,7 +40,7 @@ func (t Sizes) Parse(text string) (int64, error) {
 	return n, nil
 }
 
-// String names what the setting takes: "size from 64KiB to 1GiB".
+// String names the sizes that the setting takes: "size from 64KiB to 1GiB".
 func (t Sizes) String() string {
 	text := "size such as 64MiB"
 	switch {

@@ -22,7 +22,7 @@ func (c *call) listHistoryPolicies() (any, error) {
 }
 
 // historyArguments are the arguments of set-history-policy: the retentions inside history, as in
-// the settings file, or beside the pattern.
+// the settings file, or next to the pattern.
 type historyArguments struct {
 	wire.HistoryPolicy
 	History *struct {
@@ -77,8 +77,8 @@ func (c *call) deleteHistoryPolicy() (any, error) {
 	return c.sayOfHistory(engine.PutHistoryPolicy{Pattern: args.Pattern, Remove: true})
 }
 
-// sayOfHistory sets or removes the policy of a pattern, and answers with all policies. That of the
-// namespace stands in the settings.
+// sayOfHistory sets or removes the policy of a pattern, and answers with all policies. The policy
+// of the namespace is in the settings.
 func (c *call) sayOfHistory(cmd engine.PutHistoryPolicy) (any, error) {
 	if err := engine.CheckHistoryPattern(cmd.Pattern); err != nil {
 		return nil, err
