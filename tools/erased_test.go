@@ -12,12 +12,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// lean is a partition whose history keeps no bodies.
-type lean struct{ log.Partition }
+// bodylessPartition is a partition whose history keeps no bodies.
+type bodylessPartition struct{ log.Partition }
 
-func (lean) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) { return dst, event.ErrErased }
+func (bodylessPartition) ReadBlob(_ event.Blob, dst []byte) ([]byte, error) {
+	return dst, event.ErrErased
+}
 
-func (l lean) Segments() []log.SegmentInfo {
+func (l bodylessPartition) Segments() []log.SegmentInfo {
 	list := l.Partition.Segments()
 	list[0].Erased = 1
 	return list
@@ -39,7 +41,7 @@ func TestErased(t *testing.T) {
 	} {
 		var b bytes.Buffer
 		out := bufio.NewWriter(&b)
-		dump := newDumper(out, DumpOptions{Bodies: true, JSON: c.json}, lean{p})
+		dump := newDumper(out, DumpOptions{Bodies: true, JSON: c.json}, bodylessPartition{p})
 		if err := errors.Join(dump.run(t.Context()), out.Flush()); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +50,7 @@ func TestErased(t *testing.T) {
 		}
 		b.Reset()
 		v := verifier{ctx: t.Context(), out: &b, opts: VerifyOptions{JSON: c.json}}
-		if err := v.partition(lean{p}); err != nil || v.report.Places != 0 {
+		if err := v.partition(bodylessPartition{p}); err != nil || v.report.Places != 0 {
 			t.Errorf("%d damaged places, %v", v.report.Places, err)
 		}
 		if s := b.String(); !strings.Contains(s, c.verify) {

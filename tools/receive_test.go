@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools"
 )
 
-// given calls put with every file and directory of a copy of a running broker's directory.
-func given(t *testing.T, put func(log.Copied) error) error {
+// putCopy calls put with every file and directory of a copy of a running broker's directory.
+func putCopy(t *testing.T, put func(log.Copied) error) error {
 	t.Helper()
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 2000})
 	defer d.Close()
@@ -43,7 +43,7 @@ func TestReceive(t *testing.T) {
 	if _, err := tools.Receive(dir); !errors.Is(err, tools.ErrNotEmpty) {
 		t.Errorf("two at a time: %v", err)
 	}
-	if err := given(t, func(c log.Copied) error { return in.Put(c.Name, c.Size, c.Contents) }); err != nil {
+	if err := putCopy(t, func(c log.Copied) error { return in.Put(c.Name, c.Size, c.Contents) }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "namespace.json")); !errors.Is(err, os.ErrNotExist) {
@@ -142,7 +142,7 @@ func refused(t *testing.T, change func(log.Copied) (log.Copied, error), says str
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = given(t, func(c log.Copied) error {
+	err = putCopy(t, func(c log.Copied) error {
 		c, err := change(c)
 		if err != nil {
 			return err

@@ -175,10 +175,10 @@ func TestVerifyComparesStatesBetweenRuns(t *testing.T) {
 	}
 }
 
-// strange is an event of a kind that this program does not know.
-type strange struct{ *event.MessageExpired }
+// unknownEvent is an event of a kind that this program does not know.
+type unknownEvent struct{ *event.MessageExpired }
 
-func (strange) Kind() event.Kind { return 200 }
+func (unknownEvent) Kind() event.Kind { return 200 }
 
 // Intact frames contain records that no start accepts. Both tools name partition, frame and record,
 // as the start does. A record that does not fit the state is damage, but dump, which has no state,
@@ -212,7 +212,7 @@ func TestRecordsThatNoStartTakes(t *testing.T) {
 		t.Errorf("%v\n%s; want strings.Count(out.String(), \"\\n\") == 3", err, out.String())
 	}
 
-	dir, at = made(strange{&event.MessageExpired{Envelope: env, Sequence: 1}})
+	dir, at = made(unknownEvent{&event.MessageExpired{Envelope: env, Sequence: 1}})
 	text := fmt.Sprintf("tools: partition 1: frame %d: record 2: event: unknown event: kind 200 version 1", at.LSN)
 	if _, err := tools.Verify(io.Discard, dir, tools.VerifyOptions{}); !errors.Is(err, event.ErrUnknown) || err.Error() != text {
 		t.Errorf("verify: %v, want %s", err, text)

@@ -84,7 +84,7 @@ func sendAs(t *testing.T, srv *Server, who identity) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, err := azservicebus.NewClient(srv.Endpoints()[0].Authority(""), who, &azservicebus.ClientOptions{TLSConfig: trusting(t, srv), RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
+	c, err := azservicebus.NewClient(srv.Endpoints()[0].Authority(""), who, &azservicebus.ClientOptions{TLSConfig: clientTLS(t, srv), RetryOptions: azservicebus.RetryOptions{MaxRetries: -1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
-// halting is a connection that writes everything in two pieces.
-type halting struct{ net.Conn }
+// splitWriteConn is a connection that writes everything in two pieces.
+type splitWriteConn struct{ net.Conn }
 
-func (c halting) Write(p []byte) (int, error) {
+func (c splitWriteConn) Write(p []byte) (int, error) {
 	at := min(len(p), 8)
 	n, err := c.Conn.Write(p[:at])
 	if err != nil || at == len(p) {
@@ -46,7 +46,7 @@ func TestPeerThatGathersItsWrites(t *testing.T) {
 		"plain": plain,
 		"TLS": func() (net.Conn, error) {
 			nc, err := plain()
-			return tls.Client(nc, trusting(t, srv)), err
+			return tls.Client(nc, clientTLS(t, srv)), err
 		},
 		"WebSocket": func() (net.Conn, error) {
 			ws, _, err := websocket.Dial(t.Context(), "ws://"+address+"/$servicebus/websocket", &websocket.DialOptions{
@@ -64,7 +64,7 @@ func TestPeerThatGathersItsWrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			const calls = 40 // the kernel acknowledges some of the first at once
-			if quick := quickCalls(t, halting{nc}, calls); quick < calls/2 {
+			if quick := quickCalls(t, splitWriteConn{nc}, calls); quick < calls/2 {
 				t.Errorf("%d of %d calls were answered before the acknowledgement of a kernel that waits", quick, calls)
 			}
 		})

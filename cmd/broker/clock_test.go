@@ -172,11 +172,11 @@ func TestClockBeforeTheBuild(t *testing.T) {
 
 var errNotLive, errNotReady = errors.New("not live"), errors.New("not ready")
 
-// probed is a broker that fails its probes.
-type probed struct{}
+// failingProbes is a broker that fails its probes.
+type failingProbes struct{}
 
-func (probed) Live() error  { return errNotLive }
-func (probed) Ready() error { return errNotReady }
+func (failingProbes) Live() error  { return errNotLive }
+func (failingProbes) Ready() error { return errNotReady }
 
 // While the gate is closed no client is served, and /health reports it.
 func TestGate(t *testing.T) {
@@ -200,7 +200,7 @@ func TestGate(t *testing.T) {
 	if g.wait() {
 		t.Error("more wait than may")
 	}
-	g.open(nil, http.NotFoundHandler(), func(context.Context) error { return nil }, probed{}, nil)
+	g.open(nil, http.NotFoundHandler(), func(context.Context) error { return nil }, failingProbes{}, nil)
 	if !<-first {
 		t.Error("who waited is not let in")
 	}

@@ -35,7 +35,7 @@ func dotnetPut(t *testing.T, read string) string {
 	if !strings.Contains(text, "<RequiresDuplicateDetection>true<") {
 		text = duplicateWindow.ReplaceAllString(text, "")
 	}
-	return strings.ReplaceAll(described(kind, text), "i:type=", `xmlns:i="http://www.w3.org/2001/XMLSchema-instance" i:type=`)
+	return strings.ReplaceAll(dotnetBody(kind, text), "i:type=", `xmlns:i="http://www.w3.org/2001/XMLSchema-instance" i:type=`)
 }
 
 // dotnetRecorded is the PUT of the recorded UpdateQueueAsync, of a queue with the defaults.
@@ -44,8 +44,8 @@ const dotnetRecorded = `<LockDuration>PT1M</LockDuration><MaxSizeInMegabytes>102
 	`<IsAnonymousAccessible>false</IsAnonymousAccessible><AuthorizationRules/><Status>Active</Status><SupportOrdering>true</SupportOrdering><EnablePartitioning>false</EnablePartitioning>` +
 	`<EnableExpress>false</EnableExpress><MaxMessageSizeInKilobytes>256</MaxMessageSizeInKilobytes>`
 
-// attached is a link to an entity that an update must not detach.
-type attached struct {
+// entityLink is a link to an entity that an update must not detach.
+type entityLink struct {
 	path     string
 	sender   *client.Sender
 	receiver *client.Receiver
@@ -90,7 +90,7 @@ func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 			t.Parallel()
 			b := harness.Start(t, func(s *settings.Settings) { s.Tier = tier })
 			bus := dial(t, b)
-			var links []attached
+			var links []entityLink
 			for i := range entities {
 				if _, err := b.Server().Engine().PutEntity(t.Context(), entities[i]); err != nil {
 					t.Fatal(err)
@@ -103,7 +103,7 @@ func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 				path := "/" + entities[i].Path
 				_, read := ask(t, b, "http", "GET", path+atomVersion, "")
 				body := dotnetPut(t, read)
-				if path == "/plain" && body != described("Queue", dotnetRecorded) {
+				if path == "/plain" && body != dotnetBody("Queue", dotnetRecorded) {
 					t.Errorf("%s: %s is not what was recorded", path, body)
 				}
 				if status, text := ask(t, b, "http", "PUT", path+atomVersion, body, "If-Match", "*", "Content-Type", "application/atom+xml"); status != 200 || told != 0 {
@@ -112,7 +112,7 @@ func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 				told = 0
 			}
 			for _, l := range links {
-				goesOn(t, l)
+				checkLink(t, l)
 			}
 		})
 	}
@@ -120,9 +120,9 @@ func TestDotnetUpdateThatChangesNothing(t *testing.T) {
 
 // attach attaches a sender and a receiver if the entity can have them. With sessions, the receiver
 // holds one.
-func attach(t *testing.T, bus *client.Client, e *engine.PutEntity) attached {
+func attach(t *testing.T, bus *client.Client, e *engine.PutEntity) entityLink {
 	t.Helper()
-	l, err := attached{path: e.Path}, error(nil)
+	l, err := entityLink{path: e.Path}, error(nil)
 	if e.Kind != event.Subscription {
 		if l.sender, err = bus.NewSender(t.Context(), e.Path); err != nil {
 			t.Fatal(e.Path, err)
@@ -142,8 +142,8 @@ func attach(t *testing.T, bus *client.Client, e *engine.PutEntity) attached {
 	return l
 }
 
-// goesOn sends or receives over a link.
-func goesOn(t *testing.T, l attached) {
+// checkLink sends or receives over a link.
+func checkLink(t *testing.T, l entityLink) {
 	t.Helper()
 	if l.sender != nil {
 		m := client.NewMessage([]byte("x"))

@@ -23,9 +23,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/tools/client"
 )
 
-// trusting returns a client's TLS configuration that trusts only the broker's development
+// clientTLS returns a client's TLS configuration that trusts only the broker's development
 // authority.
-func trusting(t *testing.T, srv *Server) *tls.Config {
+func clientTLS(t *testing.T, srv *Server) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(srv.Trust())
 	if err != nil {
@@ -87,7 +87,7 @@ func TestSDKOverTLS(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"", "/tls"} {
 		srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0" + mode}}))
-		roundTrip(t, overTLS(srv), &azservicebus.ClientOptions{TLSConfig: trusting(t, srv)})
+		roundTrip(t, overTLS(srv), &azservicebus.ClientOptions{TLSConfig: clientTLS(t, srv)})
 	}
 }
 
@@ -98,7 +98,7 @@ func TestSDKOverWebSocket(t *testing.T) {
 	srv := start(t, load(t, t.TempDir(), nil))
 	for _, protocol := range []string{"amqp", "AMQPWSB10"} {
 		for _, encrypted := range []bool{false, true} {
-			transport := &http.Transport{TLSClientConfig: trusting(t, srv), DisableKeepAlives: true}
+			transport := &http.Transport{TLSClientConfig: clientTLS(t, srv), DisableKeepAlives: true}
 			roundTrip(t, overTLS(srv), &azservicebus.ClientOptions{
 				NewWebSocketConn: func(ctx context.Context, args azservicebus.NewWebSocketConnArgs) (net.Conn, error) {
 					url := args.Host
@@ -162,7 +162,7 @@ func TestListenerForTLS(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			c, err := client.Dial(ctx, cs, client.Options{TLS: trusting(t, srv)})
+			c, err := client.Dial(ctx, cs, client.Options{TLS: clientTLS(t, srv)})
 			cancel()
 			if want := emulator == (i == 1); (err == nil) != want {
 				t.Errorf("listener %s, without TLS %t: %v", e.Mode, emulator, err)
@@ -196,7 +196,7 @@ func TestUpgradeToTLS(t *testing.T) {
 		if _, err := io.ReadFull(nc, answer); err != nil || string(answer) != header {
 			t.Fatalf("listener %s: %q, %v", e.Mode, answer, err)
 		}
-		conn, err := amqp.NewConn(t.Context(), tls.Client(nc, trusting(t, srv)), plain)
+		conn, err := amqp.NewConn(t.Context(), tls.Client(nc, clientTLS(t, srv)), plain)
 		if err != nil {
 			t.Errorf("listener %s: %v", e.Mode, err)
 			continue
@@ -306,7 +306,7 @@ func TestPlainLogin(t *testing.T) {
 			}
 			srv := start(t, s)
 			address := srv.Addrs()[0].String()
-			transport := &http.Transport{TLSClientConfig: trusting(t, srv), DisableKeepAlives: true}
+			transport := &http.Transport{TLSClientConfig: clientTLS(t, srv), DisableKeepAlives: true}
 			webSocket := func(scheme string) (net.Conn, error) {
 				ws, _, err := websocket.Dial(t.Context(), scheme+"://"+address+"/$servicebus/websocket", &websocket.DialOptions{Subprotocols: []string{"amqp"}, HTTPClient: &http.Client{Transport: transport}})
 				if err != nil {
@@ -316,7 +316,7 @@ func TestPlainLogin(t *testing.T) {
 			}
 			for way, dial := range map[string]func() (net.Conn, error){
 				"plain":     func() (net.Conn, error) { return net.Dial("tcp", address) },
-				"TLS":       func() (net.Conn, error) { return tls.Dial("tcp", address, trusting(t, srv)) },
+				"TLS":       func() (net.Conn, error) { return tls.Dial("tcp", address, clientTLS(t, srv)) },
 				"WebSocket": func() (net.Conn, error) { return webSocket("ws") },
 				"both":      func() (net.Conn, error) { return webSocket("wss") },
 			} {

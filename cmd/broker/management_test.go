@@ -82,8 +82,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// managed are the entities of TestManagementOverCrashes.
-var managed = map[string]event.EntityKind{"orders": event.Queue, "events": event.Topic,
+// managedEntities are the entities of TestManagementOverCrashes.
+var managedEntities = map[string]event.EntityKind{"orders": event.Queue, "events": event.Topic,
 	"events/Subscriptions/all": event.Subscription, "events/Subscriptions/none": event.Subscription}
 
 // useManaged sends two messages to each entity and dead-letters one message of the queue.
@@ -141,7 +141,7 @@ func TestManagementOverCrashes(t *testing.T) {
 	useManaged(ctx, t, b.ConnectionString())
 
 	holds := map[string]any{}
-	for path, kind := range managed {
+	for path, kind := range managedEntities {
 		holds[path] = counts(t, c, kind, path).Runtime
 	}
 	q := counts(t, c, event.Queue, "orders")
@@ -156,7 +156,7 @@ func TestManagementOverCrashes(t *testing.T) {
 		t.Errorf("%+v; want all.Runtime.Active == 2", all.Runtime)
 	}
 	b.Crash()
-	for path, kind := range managed {
+	for path, kind := range managedEntities {
 		if after := counts(t, c, kind, path).Runtime; !cmp.Equal(any(after), holds[path]) {
 			t.Errorf("MA-106: %s had %+v, has %+v (-want +got):\n%s", path, holds[path], after, cmp.Diff(holds[path], any(after)))
 		}

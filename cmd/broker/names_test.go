@@ -23,14 +23,14 @@ import (
 
 const atomVersion = "?api-version=2024-05"
 
-// described returns the body of a PUT in .NET's layout.
-func described(kind, properties string) string {
+// dotnetBody returns the body of a PUT in .NET's layout.
+func dotnetBody(kind, properties string) string {
 	return `<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><` + kind + `Description xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect">` +
 		properties + `</` + kind + `Description></content></entry>`
 }
 
-// keyed returns authorization rules with one key in .NET's layout.
-func keyed(name, primary string) string {
+// dotnetKeys returns authorization rules with one key in .NET's layout.
+func dotnetKeys(name, primary string) string {
 	return `<AuthorizationRules><AuthorizationRule xmlns:p5="http://www.w3.org/2001/XMLSchema-instance" p5:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType>` +
 		`<ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights></Rights><KeyName>` + name + `</KeyName><PrimaryKey>` + primary + `</PrimaryKey><SecondaryKey>s</SecondaryKey></AuthorizationRule></AuthorizationRules>`
 }
@@ -128,21 +128,21 @@ func TestNamesInLowerCase(t *testing.T) {
 	t.Parallel()
 	n := names{t, harness.Start(t)}
 	queue := n.shown("names.queue/eu", "names.queue/eu")
-	key := keyed("Some.Key", "p")
-	n.ask(201, "PUT", "/Names.Queue/EU", described("Queue", key), append(queue, "<KeyName>Some.Key</KeyName>")...)
-	n.ask(409, "PUT", "/names.QUEUE/eu", described("Queue", ""))
-	n.ask(409, "PUT", "/NAMES.queue/eu", described("Topic", ""))
-	n.ask(200, "UPDATE", "/NAMES.QUEUE/eu", described("Queue", key), queue...)
+	key := dotnetKeys("Some.Key", "p")
+	n.ask(201, "PUT", "/Names.Queue/EU", dotnetBody("Queue", key), append(queue, "<KeyName>Some.Key</KeyName>")...)
+	n.ask(409, "PUT", "/names.QUEUE/eu", dotnetBody("Queue", ""))
+	n.ask(409, "PUT", "/NAMES.queue/eu", dotnetBody("Topic", ""))
+	n.ask(200, "UPDATE", "/NAMES.QUEUE/eu", dotnetBody("Queue", key), queue...)
 	n.ask(200, "GET", "/Names.Queue/EU", "", queue...)
 	n.ask(200, "GET", "/$Resources/queues", "", queue[1])
-	n.ask(201, "PUT", "/Names.Topic", described("Topic", ""), n.shown("names.topic", "names.topic")...)
+	n.ask(201, "PUT", "/Names.Topic", dotnetBody("Topic", ""), n.shown("names.topic", "names.topic")...)
 	sub := n.shown("names.topic/Subscriptions/Some.Sub", "Some.Sub")
-	n.ask(201, "PUT", "/Names.TOPIC/Subscriptions/Some.Sub", described("Subscription", ""), sub...)
+	n.ask(201, "PUT", "/Names.TOPIC/Subscriptions/Some.Sub", dotnetBody("Subscription", ""), sub...)
 	n.ask(200, "GET", "/names.topic/Subscriptions/some.sub", "", sub...)
 	n.ask(200, "GET", "/Names.Topic/Subscriptions", "", sub[1])
 	rule := n.shown("names.topic/Subscriptions/Some.Sub/Rules/Some.Rule", "Some.Rule")
-	n.ask(201, "PUT", "/Names.Topic/Subscriptions/Some.Sub/Rules/Some.Rule", described("Rule", ""), rule[1], "<Name>Some.Rule</Name>")
-	n.ask(201, "PUT", "/From", described("Queue", "<ForwardTo>Names.Queue/EU</ForwardTo>"), "/Names.Queue/EU</ForwardTo>")
+	n.ask(201, "PUT", "/Names.Topic/Subscriptions/Some.Sub/Rules/Some.Rule", dotnetBody("Rule", ""), rule[1], "<Name>Some.Rule</Name>")
+	n.ask(201, "PUT", "/From", dotnetBody("Queue", "<ForwardTo>Names.Queue/EU</ForwardTo>"), "/Names.Queue/EU</ForwardTo>")
 	n.ask(200, "GET", "/from", "", "/Names.Queue/EU</ForwardTo>")
 	n.ask(200, "DELETE", "/FROM", "")
 
@@ -152,8 +152,8 @@ func TestNamesInLowerCase(t *testing.T) {
 		t.Fatal(err)
 	}
 	take(t, bus, "names.queue/EU", deadLetter(t))
-	n.ask(201, "PUT", "/Dead", described("Queue", ""))
-	n.ask(200, "UPDATE", "/names.queue/eu", described("Queue", "<ForwardDeadLetteredMessagesTo>dEAD</ForwardDeadLetteredMessagesTo>"), "/dEAD</ForwardDeadLetteredMessagesTo>")
+	n.ask(201, "PUT", "/Dead", dotnetBody("Queue", ""))
+	n.ask(200, "UPDATE", "/names.queue/eu", dotnetBody("Queue", "<ForwardDeadLetteredMessagesTo>dEAD</ForwardDeadLetteredMessagesTo>"), "/dEAD</ForwardDeadLetteredMessagesTo>")
 	moved := take(t, bus, "Dead", complete(t))
 	if got := moved.Annotations["x-opt-deadletter-source"]; got != "names.queue/eu" {
 		t.Errorf("DeadLetterSource %v", got)
@@ -198,24 +198,24 @@ func TestNamesOfAnOlderLog(t *testing.T) {
 	bus := dial(t, n.b)
 	queue := n.shown("Names.Queue", "Names.Queue")
 	n.ask(200, "GET", "/names.queue", "", queue...)
-	n.ask(409, "PUT", "/names.queue", described("Queue", ""))
-	n.ask(200, "UPDATE", "/names.queue", described("Queue", ""), queue...)
+	n.ask(409, "PUT", "/names.queue", dotnetBody("Queue", ""))
+	n.ask(200, "UPDATE", "/names.queue", dotnetBody("Queue", ""), queue...)
 	n.ask(200, "GET", "/$Resources/Queues", "", queue[1], `<title type="text">From</title>`)
 	n.ask(200, "GET", "/names.topic/Subscriptions/old", "", n.shown("Names.Topic/Subscriptions/Old", "Old")...)
-	n.ask(201, "PUT", "/names.topic/Subscriptions/New", described("Subscription", ""), n.shown("Names.Topic/Subscriptions/New", "New")...)
+	n.ask(201, "PUT", "/names.topic/Subscriptions/New", dotnetBody("Subscription", ""), n.shown("Names.Topic/Subscriptions/New", "New")...)
 	pass(t, bus, "names.topic", "Names.Topic/Subscriptions/New", complete(t))
 	take(t, bus, "names.topic/subscriptions/old", complete(t))
 
 	pass(t, bus, "from", "names.queue", complete(t)) // an order of the older log
-	n.ask(201, "PUT", "/Second", described("Queue", "<ForwardTo>NAMES.QUEUE</ForwardTo>"), n.shown("second", "second")...)
+	n.ask(201, "PUT", "/Second", dotnetBody("Queue", "<ForwardTo>NAMES.QUEUE</ForwardTo>"), n.shown("second", "second")...)
 	pass(t, bus, "Second", "Names.Queue", complete(t))
-	n.ask(201, "PUT", "/Names.Target", described("Queue", ""))
-	n.ask(200, "UPDATE", "/NAMES.queue", described("Queue", "<ForwardTo>names.target</ForwardTo>"), queue...)
+	n.ask(201, "PUT", "/Names.Target", dotnetBody("Queue", ""))
+	n.ask(200, "UPDATE", "/NAMES.queue", dotnetBody("Queue", "<ForwardTo>names.target</ForwardTo>"), queue...)
 	bus = dial(t, n.b) // the other connection is still to be told of the update
 	pass(t, bus, "names.queue", "NAMES.target", complete(t))
 
 	n.ask(200, "DELETE", "/names.queue", "")
-	n.ask(201, "PUT", "/Names.Queue", described("Queue", ""), n.shown("names.queue", "names.queue")...)
+	n.ask(201, "PUT", "/Names.Queue", dotnetBody("Queue", ""), n.shown("names.queue", "names.queue")...)
 	bus = dial(t, n.b)
 	pass(t, bus, "From", "Names.Queue", complete(t)) // the order finds the recreated entity
 	n.b.Crash()
@@ -233,10 +233,10 @@ func TestKeysOfAnOlderLog(t *testing.T) {
 	n := names{t, harness.Start(t, func(s *settings.Settings) { s.Storage.Data, s.Storage.Partitions = data, 1 })}
 	const without, modified = "</Rights><KeyName>k</KeyName>", "</Rights><ModifiedTime>20"
 	n.ask(200, "GET", "/keys", "", without)
-	n.ask(200, "UPDATE", "/keys", described("Queue", keyed("k", "p")), without)
-	n.ask(200, "UPDATE", "/keys", described("Queue", keyed("k", "other")), modified)
+	n.ask(200, "UPDATE", "/keys", dotnetBody("Queue", dotnetKeys("k", "p")), without)
+	n.ask(200, "UPDATE", "/keys", dotnetBody("Queue", dotnetKeys("k", "other")), modified)
 	n.ask(200, "GET", "/keys", "", modified)
-	n.ask(200, "UPDATE", "/keys", described("Queue", keyed("again", "p")), "</Rights><CreatedTime>20")
+	n.ask(200, "UPDATE", "/keys", dotnetBody("Queue", dotnetKeys("again", "p")), "</Rights><CreatedTime>20")
 }
 
 // MA-123, SM-399: an emulator file in mixed case writes no event at its second and third start, and

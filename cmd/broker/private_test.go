@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// logged returns the log output until the test ends. Tests that use it do not run in parallel.
-func logged(t *testing.T) *bytes.Buffer {
+// captureLog returns the log output until the test ends. Tests that use it do not run in parallel.
+func captureLog(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	before := slog.Default()
 	t.Cleanup(func() { slog.SetDefault(before) })
@@ -46,7 +46,7 @@ func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		said := logged(t)
+		said := captureLog(t)
 		if err := start(t, s).Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +63,7 @@ func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
 
 // Reliability.md S32: the directory of a new broker is private from the beginning.
 func TestNewDataDirectoryIsPrivate(t *testing.T) {
-	said := logged(t)
+	said := captureLog(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	if err := start(t, load(t, dir, nil)).Close(); err != nil {
 		t.Fatal(err)

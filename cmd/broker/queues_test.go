@@ -85,7 +85,7 @@ func TestEmptyListOfRules(t *testing.T) {
 // MA-149, MA-152: a start logs a warning for each unknown key, and a line for each kind of entity
 // that has defaults of the emulator.
 func TestStartTellsOfTheEntityFile(t *testing.T) {
-	said := logged(t)
+	said := captureLog(t)
 	env := map[string]string{"CONFIG_JSON": `{"Queues":[{"Name":"a","MaxDeliveryCount":3},{"Name":"b","Properties":{"IsClientAffine":true}}]}`}
 	s, err := settings.Load(settings.Sources{
 		Env:   func(name string) (string, bool) { value, ok := env[name]; return value, ok },

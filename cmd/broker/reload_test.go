@@ -233,7 +233,7 @@ func TestNothingIsTakenOverWithABadCertificate(t *testing.T) {
 func TestListenersServeTheSame(t *testing.T) {
 	t.Parallel()
 	srv := start(t, load(t, t.TempDir(), map[string][]string{"listen": {"127.0.0.1:0/tls", "127.0.0.1:0/plain", "127.0.0.1:0"}}))
-	web := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting(t, srv), DisableKeepAlives: true}}
+	web := &http.Client{Transport: &http.Transport{TLSClientConfig: clientTLS(t, srv), DisableKeepAlives: true}}
 	get := func(url string) string {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()

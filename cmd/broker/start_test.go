@@ -191,7 +191,7 @@ func TestStopWhileReadingTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := tree(t, dir)
-	said := logged(t)
+	said := captureLog(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	srv := newServer(s)

@@ -281,15 +281,15 @@ func TestSettingsAreWhole(t *testing.T) {
 			}
 		}
 		// Every property in an entity file has a flag; access rules have separate flags.
-		all := settings.Diff(nil, []engine.PutEntity{filled(kind)})
+		all := settings.Diff(nil, []engine.PutEntity{filledEntity(kind)})
 		if len(all) != 1 || len(all[0].Fields) != len(seen) {
 			t.Errorf("%s: %d flags for %d properties: %+v", kind, len(seen), len(all[0].Fields), all[0].Fields)
 		}
 	}
 }
 
-// filled returns an entity without default values.
-func filled(kind event.EntityKind) engine.PutEntity {
+// filledEntity returns an entity without default values.
+func filledEntity(kind event.EntityKind) engine.PutEntity {
 	e := engine.PutEntity{Kind: kind, Path: "t/Subscriptions/s", Properties: event.Properties{UserMetadata: "x", ForwardTo: "a", ForwardDeadLetteredMessagesTo: "b", Status: event.Disabled}}
 	p := &e.Properties
 	for _, s := range settingsOfEntities {

@@ -35,7 +35,7 @@ func TestFollow(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	troubled(t, broker) // after it has begun to follow, as far as that goes
+	causeFailures(t, broker) // after it has begun to follow, as far as that goes
 	lines := bufio.NewScanner(out)
 	var got []string
 	for len(got) < 8 && lines.Scan() {

@@ -12,13 +12,13 @@ func past(t *testing.T) string {
 	t.Helper()
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)
-	troubled(t, broker)
+	causeFailures(t, broker)
 	stop()
 	return data
 }
 
-// troubled causes failures on a broker.
-func troubled(t *testing.T, broker string) {
+// causeFailures causes failures on a broker.
+func causeFailures(t *testing.T, broker string) {
 	t.Helper()
 	for _, args := range [][]string{
 		{"queue", "update", "orders", "--max-delivery-count", "2", "--reason", "INC-4711"},
@@ -41,7 +41,7 @@ func troubled(t *testing.T, broker string) {
 func TestPastOfBroker(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	broker, stop := startStoppable(t, data)
-	troubled(t, broker)
+	causeFailures(t, broker)
 	type asked struct {
 		args []string
 		r    result
@@ -86,7 +86,7 @@ func TestPastOfBroker(t *testing.T) {
 
 func TestWhy(t *testing.T) {
 	data := past(t)
-	wants(t, types(t, data, "why", "orders/$dlq"), `^orders/\$dlq: 3 dead letters since \d{4}-.*Z, 2 causes\n`,
+	checkOutput(t, types(t, data, "why", "orders/$dlq"), `^orders/\$dlq: 3 dead letters since \d{4}-.*Z, 2 causes\n`,
 		`#1 2  application: BadCurrency: "order # is in EURO"  .* by .*127\.0\.0\.1.*  such as orders#2\n`,
 		`#2 1  max-delivery.*  returned 2 times  by .*  such as orders#1\n`,
 		`shortly before: \S+Z RootManageSharedAccessKey .* changed orders: MaxDeliveryCount 10 → 2  @0/\d+\n`,
@@ -98,18 +98,18 @@ func TestWhy(t *testing.T) {
 
 func TestAt(t *testing.T) {
 	data := past(t)
-	wants(t, types(t, data, "at", "now"), `^at .*Z: 1 entity with 3 messages\n`, `orders +active 0 · dead 3 · scheduled 0`)
+	checkOutput(t, types(t, data, "at", "now"), `^at .*Z: 1 entity with 3 messages\n`, `orders +active 0 · dead 3 · scheduled 0`)
 	place := placeOf(t, data, "received twice", "number = 1 AND type = 'dead'")
-	wants(t, types(t, data, "at", place, "orders"), `1 message\n`, `orders +active 0 · dead 1 `, `next: ledgerbus at .* 'orders' --messages`)
+	checkOutput(t, types(t, data, "at", place, "orders"), `1 message\n`, `orders +active 0 · dead 1 `, `next: ledgerbus at .* 'orders' --messages`)
 	sent := placeOf(t, data, "sent", "number = 1 AND type = 'sent'")
-	wants(t, types(t, data, "at", sent, "orders", "--messages"), `orders#1 +active +main  since .*Z  0 failed attempts, \d+ bytes`)
-	wants(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","SequenceNumber":1,"State":"active"`)
-	wants(t, types(t, data, "diff", sent, "now", "orders"), `^from `, `orders: messages 1 → 3 · active 1 → 0 · dead 0 → 3`, `orders between: 3 arrived · 1 completed · 3 dead-lettered`)
-	wants(t, types(t, data, "diff", sent, "now", "--messages"), `orders#1 +changed +main active, 0 failed attempts → dead-letter active, 2 failed attempts`, `orders#2 +arrived `)
-	wants(t, types(t, data, "at", "now", "orders/$dlq"), `1 entity with 3 messages\n`, `orders/\$dlq +messages 3 · locked 0 · deferred 0\n`, `next: ledgerbus at .* 'orders/\$dlq' --messages`)
-	wants(t, types(t, data, "at", sent, "orders/$dlq", "--messages"), `^at .*Z: 1 entity with 0 messages\n$`)
-	wants(t, types(t, data, "at", "now", "orders/$transfer/$dlq"), `1 entity with 0 messages\n`)
-	wants(t, types(t, data, "diff", sent, "now", "orders/$dlq"), `\norders/\$dlq: messages 0 → 3\n`, `orders/\$dlq between: 3 dead-lettered\n`)
+	checkOutput(t, types(t, data, "at", sent, "orders", "--messages"), `orders#1 +active +main  since .*Z  0 failed attempts, \d+ bytes`)
+	checkOutput(t, types(t, data, "at", sent, "orders", "--messages", "-o", "json"), `"Message":"orders#1","SequenceNumber":1,"State":"active"`)
+	checkOutput(t, types(t, data, "diff", sent, "now", "orders"), `^from `, `orders: messages 1 → 3 · active 1 → 0 · dead 0 → 3`, `orders between: 3 arrived · 1 completed · 3 dead-lettered`)
+	checkOutput(t, types(t, data, "diff", sent, "now", "--messages"), `orders#1 +changed +main active, 0 failed attempts → dead-letter active, 2 failed attempts`, `orders#2 +arrived `)
+	checkOutput(t, types(t, data, "at", "now", "orders/$dlq"), `1 entity with 3 messages\n`, `orders/\$dlq +messages 3 · locked 0 · deferred 0\n`, `next: ledgerbus at .* 'orders/\$dlq' --messages`)
+	checkOutput(t, types(t, data, "at", sent, "orders/$dlq", "--messages"), `^at .*Z: 1 entity with 0 messages\n$`)
+	checkOutput(t, types(t, data, "at", "now", "orders/$transfer/$dlq"), `1 entity with 0 messages\n`)
+	checkOutput(t, types(t, data, "diff", sent, "now", "orders/$dlq"), `\norders/\$dlq: messages 0 → 3\n`, `orders/\$dlq between: 3 dead-lettered\n`)
 	if got := types(t, data, "diff", sent, "now", "orders/$dlq", "--messages"); strings.Count(got, " arrived ") != 3 || strings.Contains(got, " active, 0 failed attempts → ") {
 		t.Errorf("%s; want three messages that arrived in the sub-queue, and nothing of the main queue", got)
 	}
@@ -185,7 +185,7 @@ func TestPathUsedTwice(t *testing.T) {
 	said := make([]string, len(questions))
 	for i, q := range questions {
 		r := execute(t, broker, "", strings.Split(q.args, "|")...)
-		wants(t, r.out, q.want...)
+		checkOutput(t, r.out, q.want...)
 		said[i] = r.out
 	}
 	stop()
@@ -195,7 +195,7 @@ func TestPathUsedTwice(t *testing.T) {
 			if got := types(t, from, strings.Split(q.args, "|")...); got != said[i] && !strings.HasPrefix(q.args, "diff") {
 				t.Errorf("%s of %s:\n%s\nthe broker said\n%s", q.args, from, got, said[i])
 			} else {
-				wants(t, got, q.want...)
+				checkOutput(t, got, q.want...)
 			}
 		}
 	}
@@ -206,8 +206,8 @@ func TestPathUsedTwice(t *testing.T) {
 	if r := execute(t, "", "", "slice", data, "--into", cut, "--entity", "a"); r.code != 0 {
 		t.Errorf("slice: %+v", r)
 	}
-	wants(t, types(t, cut, "when", "a.active > 2"), questions[1].want...)
-	wants(t, execute(t, "", "", "debug", cut, "-c", "break when a.active > 2; continue; print").out, `sent +a#3 `, `a +active 3 `)
+	checkOutput(t, types(t, cut, "when", "a.active > 2"), questions[1].want...)
+	checkOutput(t, execute(t, "", "", "debug", cut, "-c", "break when a.active > 2; continue; print").out, `sent +a#3 `, `a +active 3 `)
 }
 
 // placeOf returns the place of the first event that matches a condition.

@@ -21,7 +21,7 @@ func TestSameAnswerFromEverySource(t *testing.T) {
 	broker, stop := startStoppable(t, data)
 	end := sync.OnceFunc(stop)
 	defer end()
-	troubled(t, broker)
+	causeFailures(t, broker)
 	for _, args := range [][]string{{"topic", "create", "weather"}, {"subscription", "create", "weather", "rain", "--rule", "wet", "--sql", "rain > 3"}, {"send", "weather", "--body", "dry", "--message-id", "W-1"},
 		{"receive", "orders/$dlq", "--complete"}, {"send", "orders", "--body", "last", "--message-id", "last"}, {"receive", "orders", "--complete"}} {
 		if r := execute(t, broker, "", args...); r.code != 0 {

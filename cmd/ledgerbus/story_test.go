@@ -17,8 +17,8 @@ func types(t *testing.T, data string, args ...string) string {
 	return r.out
 }
 
-// wants checks that the output matches the expressions in order.
-func wants(t *testing.T, got string, lines ...string) {
+// checkOutput checks that the output matches the expressions in order.
+func checkOutput(t *testing.T, got string, lines ...string) {
 	t.Helper()
 	rest := got
 	for _, line := range lines {
@@ -45,9 +45,9 @@ func TestStory(t *testing.T) {
 			t.Fatalf("%q: %+v; want r.code == 0", args, r)
 		}
 	}
-	settle(t, data, "COMPLETED", "story", "orders#1")
+	waitForAnswer(t, data, "COMPLETED", "story", "orders#1")
 	got := types(t, data, "story", "orders#1")
-	wants(t, got, `^orders#1 · id "A-4711\\x1b\[2J", \d+ bytes · COMPLETED, 3 attempts\n`, `Z  sent `, `Z  locked +attempt 1, for 60\.0 s`, `Z  abandoned +1 failed attempt`, `Z  locked +attempt 2`,
+	checkOutput(t, got, `^orders#1 · id "A-4711\\x1b\[2J", \d+ bytes · COMPLETED, 3 attempts\n`, `Z  sent `, `Z  locked +attempt 1, for 60\.0 s`, `Z  abandoned +1 failed attempt`, `Z  locked +attempt 2`,
 		`Z  dead +application: BadCurrency: "EURO is no \\acurrency"  .*127\.0\.0\.1.*  @\d/\d+\n`, `Z  completed `, `in a sentence: it was completed .* with 3 attempts`, `next: ledgerbus at @\d/\d+ 'orders'`)
 	if strings.ContainsAny(got, "\x1b\x07") {
 		t.Errorf("steers: %q", got)
@@ -55,8 +55,8 @@ func TestStory(t *testing.T) {
 	if again := types(t, data, "story", "--message-id", "A-4711\x1b[2J"); again != got {
 		t.Errorf("by id:\n%s", again)
 	}
-	wants(t, types(t, data, "story", "orders#1", "-o", "json"), `^\{"Part":"answer","Message":"orders#1","State":"completed","Attempts":3,`, `"Type":"dead"`, `\{"Part":"next"`)
-	wants(t, types(t, data, "story", "orders#1", "-o", "csv"), `^Time,Type,Message,Detail,By,Place,Event\n`, `,dead,orders#1,`)
+	checkOutput(t, types(t, data, "story", "orders#1", "-o", "json"), `^\{"Part":"answer","Message":"orders#1","State":"completed","Attempts":3,`, `"Type":"dead"`, `\{"Part":"next"`)
+	checkOutput(t, types(t, data, "story", "orders#1", "-o", "csv"), `^Time,Type,Message,Detail,By,Place,Event\n`, `,dead,orders#1,`)
 	for _, c := range []struct {
 		args []string
 		code int
@@ -75,9 +75,9 @@ func TestStory(t *testing.T) {
 	}
 }
 
-// settle repeats a question until the running broker's last writes can be read from its directory,
-// which takes a second.
-func settle(t *testing.T, data, has string, args ...string) {
+// waitForAnswer repeats a question until the running broker's last writes can be read from its
+// directory, which takes a second.
+func waitForAnswer(t *testing.T, data, has string, args ...string) {
 	t.Helper()
 	for t.Context().Err() == nil {
 		if r := execute(t, "", "", append(args, "--data", data)...); strings.Contains(r.out, has) {

@@ -50,7 +50,7 @@ func TestTrace(t *testing.T) {
 	if asked.code != 0 {
 		t.Fatalf("%+v; want asked.code == 0", asked)
 	}
-	wants(t, asked.out, want...)
+	checkOutput(t, asked.out, want...)
 	if r := execute(t, broker, message, "trace", "WEATHER", "--message", "-", "-o", "csv"); r.code != 0 || !strings.HasPrefix(r.out, "Subscription,Rule,Verdict,Part,Had,Changes,Filter\n") || strings.Count(r.out, "\n") != 7 {
 		t.Errorf(`%+v; want r.code == 0 && strings.HasPrefix(r.out, "Subscription,Rule,Verdict,Part,Had,Changes,Filter\n") && strings.Count(r.out, "\n") == 7`, r)
 	}

@@ -227,7 +227,7 @@ func TestExportIsWholeOrNot(t *testing.T) {
 	}
 	broken := filepath.Join(t.TempDir(), "out")
 	stop := errors.New("stop")
-	_, err = Export(t.Context(), brokenOff{s, stop, 0}, discard, Options{Dir: broken, Format: Parquet})
+	_, err = Export(t.Context(), failingSource{s, stop, 0}, discard, Options{Dir: broken, Format: Parquet})
 	files, _ := filepath.Glob(filepath.Join(broken, "*"))
 	if !errors.Is(err, stop) || len(files) != 5 {
 		t.Fatalf("%+v %+v; want errors.Is(err, stop) && len(files) == 5", err, files)
@@ -239,16 +239,16 @@ func TestExportIsWholeOrNot(t *testing.T) {
 	}
 }
 
-// brokenOff is a source whose logs cannot be read a second time, except for the first frames.
-type brokenOff struct {
+// failingSource is a source whose logs cannot be read a second time, except for the first frames.
+type failingSource struct {
 	ledger.Source
 	err    error
 	frames int
 }
 
-func (b brokenOff) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
+func (b failingSource) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
 	p, err := b.Source.Open(ctx, id)
-	return &unreadable{Partition: p, err: b.err, frames: b.frames}, err
+	return &failingPartition{Partition: p, err: b.err, frames: b.frames}, err
 }
 
 // A log that cannot be read to its end is an error, and there is no export. With Partial the other
@@ -264,7 +264,7 @@ func TestPartialExport(t *testing.T) {
 	for _, frames := range []int{0, 5} {
 		damage := &log.CorruptError{Partition: 0, File: "wal", LSN: 99, Reason: "rotten"}
 		dir := filepath.Join(t.TempDir(), "out")
-		if _, err := Export(t.Context(), brokenOff{s, damage, frames}, discard, Options{Dir: dir, Format: JSONLines}); !errors.Is(err, damage) || !strings.Contains(err.Error(), "--partial") {
+		if _, err := Export(t.Context(), failingSource{s, damage, frames}, discard, Options{Dir: dir, Format: JSONLines}); !errors.Is(err, damage) || !strings.Contains(err.Error(), "--partial") {
 			t.Errorf("after %d frames: %v; want the damage, and --partial", frames, err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "export.json")); err == nil {
@@ -273,7 +273,7 @@ func TestPartialExport(t *testing.T) {
 		dir = filepath.Join(t.TempDir(), "out")
 		var notes []string
 		tell := func(l ledger.Line) error { notes = append(notes, l.Text); return nil }
-		sum, err := Export(t.Context(), brokenOff{s, damage, frames}, tell, Options{Dir: dir, Format: JSONLines, Partial: true})
+		sum, err := Export(t.Context(), failingSource{s, damage, frames}, tell, Options{Dir: dir, Format: JSONLines, Partial: true})
 		if err != nil || len(sum.Missing) != 1 || len(notes) != 1 || !strings.Contains(notes[0], "rotten") {
 			t.Fatalf("after %d frames: %+v, %q, %v; want one note about one log", frames, sum, notes, err)
 		}
@@ -322,15 +322,15 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
 }
 
-// unreadable is a log that returns an error when it is read for its rows.
-type unreadable struct {
+// failingPartition is a log that returns an error when it is read for its rows.
+type failingPartition struct {
 	log.Partition
 	err    error
 	frames int // that can be read all the same
 	reads  int
 }
 
-func (u *unreadable) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
+func (u *failingPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.Frame, error] {
 	return func(yield func(log.Frame, error) bool) {
 		u.reads++
 		left := u.frames
