@@ -91,9 +91,9 @@ func TestWhy(t *testing.T) {
 		`#2 1  max-delivery.*  returned 2 times  by .*  such as orders#1\n`,
 		`shortly before: \S+Z RootManageSharedAccessKey .* changed orders: MaxDeliveryCount 10 → 2  @0/\d+\n`,
 		`next: ledgerbus story 'orders#2'`, `next: ledgerbus at `, `next: ledgerbus audit`)
-	wants(t, types(t, data, "why", "orders#1"), `^orders#1 · id poison, \d+ bytes · DEAD-LETTERED, 2 attempts\n`, `in a sentence: 2 attempts failed: 2 returned, 0 with a lost lock\n`, `next: ledgerbus why 'orders/\$dlq'`)
-	wants(t, types(t, data, "why", "orders/$dlq", "-o", "csv"), `^Group,Messages,`, `\n1,2,application,BadCurrency,`)
-	wants(t, types(t, data, "why", "orders/$transfer/$dlq"), `no dead letters`)
+	checkOutput(t, types(t, data, "why", "orders#1"), `^orders#1 · id poison, \d+ bytes · DEAD-LETTERED, 2 attempts\n`, `in a sentence: 2 attempts failed: 2 returned, 0 with a lost lock\n`, `next: ledgerbus why 'orders/\$dlq'`)
+	checkOutput(t, types(t, data, "why", "orders/$dlq", "-o", "csv"), `^Group,Messages,`, `\n1,2,application,BadCurrency,`)
+	checkOutput(t, types(t, data, "why", "orders/$transfer/$dlq"), `no dead letters`)
 }
 
 func TestAt(t *testing.T) {
@@ -114,15 +114,15 @@ func TestAt(t *testing.T) {
 		t.Errorf("%s; want three messages that arrived in the sub-queue, and nothing of the main queue", got)
 	}
 	last := placeOf(t, data, "dealt with", "type = 'completed'")
-	wants(t, types(t, data, "diff", last, "now", "--messages"), `orders: 3 messages in the same state at both instants\n`)
-	wants(t, types(t, data, "diff", last, "now", "orders/$dlq", "--messages"), `orders/\$dlq: 3 messages in the same state at both instants\n`)
-	wants(t, types(t, data, "events", "orders/$dlq"), `^\S+  dead +orders#1 .*\n\S+  dead +orders#2 .*\n\S+  dead +orders#3 .*\n$`)
-	wants(t, types(t, data, "audit", "orders/$dlq"), `^no matching events\n$`)
-	wants(t, types(t, data, "when", "orders.dead > 1"), `^first at .*Z, @\d/\d+\n`, `sent `, `dead +orders#2 `)
-	wants(t, types(t, data, "when", "orders/$dlq.messages > 1"), `^first at .*Z, @\d/\d+\n`, `dead +orders#2 `)
-	wants(t, types(t, data, "when", "orders.dead > 7 AND orders.active = 0"), `^never: `)
-	wants(t, types(t, data, "audit"), `created +orders`, `changed +orders  MaxDeliveryCount 10 → 2 .* because "INC-4711"  @0/\d+\n`)
-	wants(t, types(t, data, "events", "orders", "--where", "type IN ('dead', 'completed')"), `dead +orders#1 `, `dead +orders#2 `, `dead +orders#3 `, `completed +orders#4 `)
+	checkOutput(t, types(t, data, "diff", last, "now", "--messages"), `orders: 3 messages in the same state at both instants\n`)
+	checkOutput(t, types(t, data, "diff", last, "now", "orders/$dlq", "--messages"), `orders/\$dlq: 3 messages in the same state at both instants\n`)
+	checkOutput(t, types(t, data, "events", "orders/$dlq"), `^\S+  dead +orders#1 .*\n\S+  dead +orders#2 .*\n\S+  dead +orders#3 .*\n$`)
+	checkOutput(t, types(t, data, "audit", "orders/$dlq"), `^no matching events\n$`)
+	checkOutput(t, types(t, data, "when", "orders.dead > 1"), `^first at .*Z, @\d/\d+\n`, `sent `, `dead +orders#2 `)
+	checkOutput(t, types(t, data, "when", "orders/$dlq.messages > 1"), `^first at .*Z, @\d/\d+\n`, `dead +orders#2 `)
+	checkOutput(t, types(t, data, "when", "orders.dead > 7 AND orders.active = 0"), `^never: `)
+	checkOutput(t, types(t, data, "audit"), `created +orders`, `changed +orders  MaxDeliveryCount 10 → 2 .* because "INC-4711"  @0/\d+\n`)
+	checkOutput(t, types(t, data, "events", "orders", "--where", "type IN ('dead', 'completed')"), `dead +orders#1 `, `dead +orders#2 `, `dead +orders#3 `, `completed +orders#4 `)
 	for _, c := range []struct {
 		args []string
 		code int

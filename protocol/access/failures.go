@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// failureWindow is the time in which the failures that cost nothing are given back, and how
-	// long an address is refused after too many.
+	// failureWindow is the time in which the free failures of an address are restored, and the time
+	// for which an address is refused after too many failures.
 	failureWindow = time.Minute
-	// failureDelay is what each failed login costs once there have been some.
+	// failureDelay is the delay of each failed login after the free ones.
 	failureDelay = time.Second
-	// manyAddresses is how many addresses are remembered before old ones are looked for.
+	// manyAddresses is the number of remembered addresses above which old ones are removed.
 	manyAddresses = 10_000
 )
 
-// Failures counts the failed logins of addresses, over every way in (reliability.md S13). It may be
-// used concurrently.
+// Failures counts the failed logins of each address, over all protocols (reliability.md S13). It
+// may be used concurrently.
 type Failures struct {
-	free, most int // failures: those that cost nothing; those before the address is refused
+	free, most int // failures without delay; failures before the address is refused
 
 	mu     sync.Mutex // guards byHost
 	byHost map[string]failed
@@ -28,11 +28,12 @@ type Failures struct {
 
 type failed struct {
 	left  *rate.Limiter // failures before the address is refused
-	until time.Time     // it is refused; zero: it is not
+	until time.Time     // end of the refusal; zero: not refused
 }
 
-// NewFailures gives each address a bucket of most failures, and free of them back in a minute. The
-// first free cost nothing, later ones wait, and who has none left is refused for a minute.
+// NewFailures returns a Failures with a bucket of most failures for each address, which regains
+// free of them in a minute. The first free failures cost nothing and later ones are delayed. An
+// address with an empty bucket is refused for a minute.
 func NewFailures(free, most int) *Failures {
 	return &Failures{free: free, most: most, byHost: map[string]failed{}}
 }
@@ -44,8 +45,8 @@ func (f *Failures) Refused(host string, now time.Time) bool {
 	return now.Before(f.byHost[host].until)
 }
 
-// Failed counts a failure. It returns how long the answer has to be held back, and whether the
-// address is refused from now on.
+// Failed counts a failure. It returns the time by which the answer has to be delayed, and whether
+// the address is refused from now on.
 func (f *Failures) Failed(host string, now time.Time) (wait time.Duration, refused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -57,7 +58,8 @@ func (f *Failures) Failed(host string, now time.Time) (wait time.Duration, refus
 		}
 	}
 	h, known := f.byHost[host]
-	if !known || !h.until.IsZero() && !now.Before(h.until) { // who was refused begins anew
+	// after a refusal an address begins again
+	if !known || !h.until.IsZero() && !now.Before(h.until) {
 		h = failed{left: rate.NewLimiter(rate.Limit(float64(min(f.free, f.most))/failureWindow.Seconds()), f.most)}
 	}
 	h.left.AllowN(now, 1)

@@ -18,20 +18,20 @@ import (
 const (
 	bearerPrefix = "Bearer "
 	maxJWT       = 16 << 10
-	maxPrincipal = 128 // bytes of a subject that go into the audit
-	// notBeforeSlack is how far an issuer's clock may be ahead of ours. The end of a token has no
-	// slack.
+	maxPrincipal = 128 // bytes of a subject that are stored in the audit
+	// notBeforeSlack is the time by which an issuer's clock may be ahead of ours. The end of a
+	// token has no slack.
 	notBeforeSlack = 5 * time.Minute
 )
 
-// algorithms are the signature algorithms that are accepted, all with a key pair: with a shared
-// key, or with none, anyone who knows the public key could sign.
+// algorithms are the accepted signature algorithms. All use a key pair: with a shared key, or with
+// none, a caller who knows the public key could sign.
 var algorithms = []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512,
 	jose.ES256, jose.ES384, jose.ES512, jose.EdDSA}
 
-// JWTOptions says whose identity tokens are accepted.
+// JWTOptions says which identity tokens are accepted.
 type JWTOptions struct {
-	// URL, as it stands in the claim iss; its keys are found by OpenID Connect discovery
+	// URL, as in the claim iss; its keys are found by OpenID Connect discovery
 	Issuer    string
 	Audiences []string // a token needs one of them in its claim aud
 	// with Manage, Send, Listen, ReadHistory, ReadBodies or the names of the Azure roles; "": roles
@@ -47,8 +47,8 @@ type JWT struct {
 	keys      *keySet
 }
 
-// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. From then on they
-// are fetched again now and then, from the place found here and no other: what a token says decides
+// NewJWT finds the issuer's keys, within ten seconds and the context's deadline. Later the keys are
+// fetched again at intervals, always from the place found here: the content of a token decides
 // neither whether nor where (reliability.md S4).
 func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 	if o.Issuer == "" || len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
@@ -77,7 +77,7 @@ func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 	return j, nil
 }
 
-// verifyBearer checks an identity token. It is good for the whole namespace.
+// verifyBearer checks an identity token. The token is valid for the whole namespace.
 func (v *Verifier) verifyBearer(token string, now time.Time) (Grant, error) {
 	if n := len(bearerPrefix); len(token) >= n && strings.EqualFold(token[:n], bearerPrefix) {
 		token = token[n:]
@@ -115,7 +115,7 @@ func (j *JWT) verify(token string, now time.Time) (Grant, error) {
 		return Grant{}, ErrMalformed
 	}
 	j.keys.refresh(now)
-	// Time and audience are ours to check: the time is the caller's, and there may be several
+	// Time and audience are checked here: the caller gives the time, and there may be several
 	// audiences.
 	config := &oidc.Config{SkipClientIDCheck: true, SkipExpiryCheck: true}
 	for _, a := range algorithms {
@@ -147,21 +147,22 @@ func (j *JWT) verify(token string, now time.Time) (Grant, error) {
 	return g, nil
 }
 
-// principal is who acts: the token's subject, else the name it gives.
+// principal returns the actor's name: the token's subject, or else the claim name.
 func principal(subject string, claims map[string]json.RawMessage) string {
 	if subject == "" {
-		_ = json.Unmarshal(claims["name"], &subject) // no text: nobody we could name
+		_ = json.Unmarshal(claims["name"], &subject) // not a text: the token names no actor
 	}
 	return strings.ToValidUTF8(subject[:min(len(subject), maxPrincipal)], "")
 }
 
-// roles are the names that give rights: ours, and those of the roles in Azure.
+// roles maps the names that give rights to these rights: our names, and the names of the roles in
+// Azure.
 var roles = map[string]Rights{
 	"Manage": Manage, "Send": Send, "Listen": Listen, "ReadHistory": ReadHistory, "ReadBodies": ReadBodies,
 	"Azure Service Bus Data Owner": Manage, "Azure Service Bus Data Sender": Send, "Azure Service Bus Data Receiver": Listen,
 }
 
-// rightsOfRoles reads a claim with roles: a list of them, one, or several with spaces between.
+// rightsOfRoles reads a claim with roles: a list of them, one, or several separated by spaces.
 // Unknown names give no rights.
 func rightsOfRoles(claim json.RawMessage) Rights {
 	var list []string

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// after which keys are fetched again: for that long a new key may be unknown, and a withdrawn
-	// one still good
+	// age at which keys are fetched again: for that long a new key may be unknown, and a withdrawn
+	// one still valid
 	keysLife  = 5 * time.Minute
-	keysPause = time.Minute     // until the next try after a failure
+	keysPause = time.Minute     // delay of the next try after a failure
 	keysTime  = 3 * time.Second // of one request to the issuer
 	maxKeys   = 1 << 20         // bytes of an answer of the issuer
 )
 
-// keySet is the public keys of an issuer.
+// A keySet holds the public keys of an issuer.
 type keySet struct {
 	url    string
 	client *http.Client
@@ -31,11 +31,11 @@ type keySet struct {
 	keys atomic.Pointer[jose.JSONWebKeySet]
 
 	mu   sync.Mutex // held while the keys are fetched; guards next
-	next time.Time  // when they are fetched again
+	next time.Time  // time of the next fetch
 }
 
-// refresh fetches the keys again when they are old; the token that is being checked has no say in
-// it. One caller fetches and waits; the others go on with the keys there are, and so do all when
+// refresh fetches the keys again when they are old; the token that is being checked does not
+// influence it. One caller fetches and waits. The others use the present keys, and so do all when
 // the issuer does not answer.
 func (k *keySet) refresh(now time.Time) {
 	if !k.mu.TryLock() {
@@ -85,7 +85,7 @@ func (k *keySet) load(ctx context.Context) error {
 	return nil
 }
 
-// VerifySignature returns what a token says when one of the keys signed it. It implements the key
+// VerifySignature returns the payload of a token that one of the keys signed. It implements the key
 // set of go-oidc.
 func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error) {
 	t, err := jose.ParseSignedCompact(token, algorithms)

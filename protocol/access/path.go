@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Resource is what an audience, or the resource of a token, names, as its writer spelled it.
+// A Resource is what an audience, or the resource of a token, names, in its original spelling.
 type Resource struct {
-	Host string // with its port; "" when none is named
-	Text string // the path, neither decoded nor in lower case, without outer slashes
+	Host string // with its port; "": not given
+	Text string // the path, not decoded, in its original case, without outer slashes
 
-	path string // the same as grants hold it
+	path string // the path in the form of grants
 }
 
-// Resource takes an audience or a token's resource apart: <scheme>://<host>[:port]/<path>, the same
-// without scheme, or a bare path. The scheme may be any, for it says nothing about what is named
-// (wire-protocol.md 1.4). It refuses foreign hosts, and a user in front of the host (reliability.md
-// S9). The path is percent-decoded once; nobody may decode it again.
+// Resource parses an audience or a token's resource: <scheme>://<host>[:port]/<path>, the same
+// without scheme, or a bare path. Any scheme is accepted, because it says nothing about the
+// resource (wire-protocol.md 1.4). Resource refuses foreign hosts, and a user before the host
+// (reliability.md S9). It percent-decodes the path once; no caller may decode it again.
 func (v *Verifier) Resource(s string) (r Resource, ok bool) {
 	if i := strings.IndexAny(s, "?#"); i >= 0 {
 		s = s[:i]
@@ -41,7 +41,7 @@ func (v *Verifier) Resource(s string) (r Resource, ok bool) {
 	return r, false
 }
 
-// cutScheme drops a scheme and the slashes behind it; ok is false when s does not begin with one.
+// cutScheme removes a scheme and the slashes after it; ok is false if s does not begin with one.
 func cutScheme(s string) (rest string, ok bool) {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || scheme == "" {
@@ -56,9 +56,9 @@ func cutScheme(s string) (rest string, ok bool) {
 	return rest, true
 }
 
-// CleanPath is a decoded resource path as grants hold it: in lower case, without outer slashes. It
-// refuses the segments . and .., and the characters % and :, which no name has but a second reader
-// could take for an escape or a scheme.
+// CleanPath returns a decoded resource path in the form of grants: in lower case, without outer
+// slashes. It refuses the segments . and .., and the characters % and :, which no name has and a
+// second reader could take for an escape or a scheme.
 func CleanPath(path string) (string, bool) {
 	path = strings.ToLower(strings.Trim(strings.ReplaceAll(path, `\`, "/"), "/"))
 	if strings.ContainsAny(path, "%:") {
@@ -72,8 +72,8 @@ func CleanPath(path string) (string, bool) {
 	return path, true
 }
 
-// covers says whether what holds for parent holds for path: equal, or parent ends at a / boundary
-// of path. Both are clean. The empty path covers everything (wire-protocol.md 2.4).
+// covers reports whether a right for parent applies to path: they are equal, or parent ends at a /
+// boundary of path. Both are clean. The empty path covers everything (wire-protocol.md 2.4).
 func covers(parent, path string) bool {
 	if parent == "" {
 		return true
@@ -81,7 +81,7 @@ func covers(parent, path string) bool {
 	return strings.HasPrefix(path, parent) && (len(path) == len(parent) || path[len(parent)] == '/')
 }
 
-// knownHost reports whether tokens for a host are for us.
+// knownHost reports whether tokens for a host are meant for us.
 func (v *Verifier) knownHost(host string) bool {
 	if !isHost(host) {
 		return false
@@ -89,9 +89,9 @@ func (v *Verifier) knownHost(host string) bool {
 	return v.anyHost || v.isOurs(hostName(host))
 }
 
-// isHost tells a host with or without a port from text that only stands where a host belongs. Where
-// any host is ours, nothing else keeps "a:b://q" from being read as the path q of a host "a:b:" by
-// one reader and as the host q by the next.
+// isHost reports whether s is a host with or without a port. Other text at the place of a host must
+// be refused: where any host is ours, one reader could take "a:b://q" as the path q of a host
+// "a:b:", and the next as the host q.
 func isHost(s string) bool {
 	name, port, hasPort := s, "", false
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
@@ -120,15 +120,16 @@ func (v *Verifier) isOurs(name string) bool {
 }
 
 // looksLikeHost tells a host from the first segment of an entity path where there is no scheme.
-// Entity names may hold dots, so only forms that can be nothing else count, and our own host names
-// that have a dot: otherwise a token for one entity would be read as one for the namespace.
+// Entity names may contain dots. So it accepts only forms that are certainly hosts, and our own
+// host names that have a dot: otherwise a token for one entity would be read as one for the
+// namespace.
 func (v *Verifier) looksLikeHost(s string) bool {
 	h := hostName(s)
 	return h == "localhost" || h == "127.0.0.1" || strings.HasPrefix(h, "[") || strings.HasSuffix(h, ".servicebus.windows.net") ||
 		h != strings.ToLower(s) || strings.Contains(h, ".") && v.isOurs(h)
 }
 
-// hostName is a host in lower case without its port.
+// hostName returns a host in lower case without its port.
 func hostName(s string) string {
 	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
 		s = s[:i]

@@ -2,7 +2,7 @@ package access
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// Rights is what a token or an access rule allows (management-api.md 5.1).
+// Rights are the rights that a token or an access rule gives (management-api.md 5.1).
 type Rights uint8
 
 // The rights. Manage includes all others.
@@ -10,19 +10,20 @@ const (
 	Listen Rights = 1 << iota
 	Send
 	manageOnly
-	ReadHistory // to ask what happened, without bodies of messages
-	ReadBodies  // to see the bodies as well
+	ReadHistory // to query history, without bodies of messages
+	ReadBodies  // to read bodies of messages as well
 	Manage      = manageOnly | Listen | Send | ReadHistory | ReadBodies
 )
 
-// What the rules of the namespace may list beside the rights of Service Bus (docs/decisions/0057).
-// No rule of an entity can: neither the log nor the management API knows these.
+// Rights that the rules of the namespace may list besides those of Service Bus
+// (docs/decisions/0057). Rules of entities cannot: neither the log nor the management API has these
+// rights.
 const (
 	HistoryReader event.Right = 0x80
 	BodyReader    event.Right = 0x81
 )
 
-// rightsOf are the rights of an access rule. One that lists Manage alone allows everything.
+// rightsOf returns the rights of an access rule. A rule that lists only Manage gives all rights.
 func rightsOf(list event.Rights) Rights {
 	var r Rights
 	for _, right := range list {
@@ -45,7 +46,7 @@ func rightsOf(list event.Rights) Rights {
 // Has reports whether r includes all of want.
 func (r Rights) Has(want Rights) bool { return r&want == want }
 
-// String is the right's name in error texts.
+// String returns the right's name for error texts.
 func (r Rights) String() string {
 	switch r {
 	case Listen:

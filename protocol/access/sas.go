@@ -20,16 +20,17 @@ const (
 	maxExpiry = 253402300799 // last second of year 9999
 )
 
-// sasToken is the fields of a shared access signature as they stand in the token (reliability.md
+// A sasToken has the fields of a shared access signature as they are in the token (reliability.md
 // S5).
 type sasToken struct {
-	resource  string // sr, still percent-encoded: that is what was signed
+	resource  string // sr, still percent-encoded, as it was signed
 	signature string // sig, percent-decoded
 	expiry    string // se
 	rule      string // skn, percent-decoded
 }
 
-// parseSAS takes a token apart: each field exactly once, in any order, nothing else.
+// parseSAS splits a token into its fields. Each must occur exactly once, in any order, and there
+// may be no others.
 func parseSAS(token string) (sasToken, error) {
 	var t sasToken
 	if len(token) > maxSAS || !strings.HasPrefix(token, SASPrefix) {
@@ -48,7 +49,7 @@ func parseSAS(token string) (sasToken, error) {
 			bit, t.resource = 1, value
 		case "sig":
 			bit = 2
-			// leaves a literal + alone, as it must (wire-protocol.md 2.5)
+			// keeps a literal +, as wire-protocol.md 2.5 requires
 			t.signature, err = url.PathUnescape(value)
 		case "se":
 			bit, t.expiry = 4, value
@@ -66,8 +67,8 @@ func parseSAS(token string) (sasToken, error) {
 	return t, nil
 }
 
-// decodeStable percent-decodes a rule name until it no longer changes: SDKs encode it not at all,
-// once or twice (wire-protocol.md 2.5).
+// decodeStable percent-decodes a rule name until it no longer changes: SDKs encode it once, twice
+// or not at all (wire-protocol.md 2.5).
 func decodeStable(s string) string {
 	for range 3 {
 		d, err := url.PathUnescape(s)
@@ -91,7 +92,7 @@ func (t *sasToken) expires() (time.Time, error) {
 	return time.Unix(int64(n), 0), nil
 }
 
-// signedBy compares the signature with that of a key, in constant time.
+// signedBy reports whether a key made the signature. It compares in constant time.
 func (t *sasToken) signedBy(key event.Secret) bool {
 	sum := sign(t.resource, t.expiry, key.Reveal())
 	want := make([]byte, base64.StdEncoding.EncodedLen(len(sum)))
@@ -99,8 +100,8 @@ func (t *sasToken) signedBy(key event.Secret) bool {
 	return hmac.Equal(want, []byte(t.signature))
 }
 
-// sign is the signature of a resource and an expiry as they stand in the token. The key is the
-// bytes of its text (S7).
+// sign returns the signature of a resource and an expiry in the form that the token has. The key is
+// the bytes of its text (S7).
 func sign(resource, expiry, key string) []byte {
 	mac := hmac.New(sha256.New, []byte(key))
 	mac.Write([]byte(resource))

@@ -12,41 +12,41 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// Reasons why a request is refused before it is looked at, beside a bad token.
+// Reasons, besides a bad token, why a request is refused before it is read.
 var (
-	// ErrNoToken: the request has no Authorization.
+	// ErrNoToken: the request has no Authorization header.
 	ErrNoToken = errors.New("caller: no token")
-	// ErrPlain: the request has a key, over a connection on which others can read it.
+	// ErrPlain: the request has a key, over a connection that others can read.
 	ErrPlain = errors.New("caller: a key without TLS")
-	// ErrAddress: too many tokens of the caller's address were bad.
+	// ErrAddress: the caller's address has sent too many bad tokens.
 	ErrAddress = errors.New("caller: too many bad tokens of this address")
 )
 
-// Bounds of what a caller can put into the audit, bytes.
+// Limits of texts that a caller can put into the audit, in bytes.
 const (
 	maxName    = 128
 	maxAddress = 64
 	maxPath    = 400
 )
 
-// firstConnection keeps the numbers of requests apart from those of AMQP connections in the audit.
+// firstConnection separates the numbers of requests from those of AMQP connections in the audit.
 const firstConnection = 1 << 40
 
-// Authenticator checks the tokens of requests. It is safe for concurrent use. One is enough for a
-// broker, so that no two requests have the same number.
+// An Authenticator checks the tokens of requests. It is safe for concurrent use. A broker needs
+// only one, which gives every request its own number.
 type Authenticator struct {
 	Access   *access.Verifier
-	Failures *access.Failures // counts bad tokens by address; nil: nobody does
+	Failures *access.Failures // counts bad tokens by address; nil: they are not counted
 	Logger   *slog.Logger     // nil: slog.Default
 
 	requests atomic.Uint64
 }
 
-// Login checks the token of a request for a decoded path. In place of a token, over TLS or on
-// loopback, name and key of a rule of the namespace will do, as Basic authentication: that is for
-// people with curl. The error is [ErrNoToken], [ErrPlain], [ErrAddress] or an error of
+// Login checks the token of a request for a decoded path. Over TLS or on loopback it also accepts
+// Basic authentication with the name and key of a rule of the namespace, which is meant for people
+// with curl. The error is [ErrNoToken], [ErrPlain], [ErrAddress] or an error of
 // [access.Verifier.VerifyPath]. After many bad tokens or keys from the caller's address the answer
-// is held back for a while.
+// is delayed.
 func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (access.Grant, error) {
 	token := r.Header.Get("Authorization")
 	if token == "" {
@@ -72,7 +72,7 @@ func (d *Authenticator) Login(r *http.Request, path string, now time.Time) (acce
 	return g, err
 }
 
-// isPrivate reports whether nobody can read a request on its way: it came inside TLS, or from this
+// isPrivate reports whether a request cannot be read on its way: it came inside TLS, or from this
 // machine.
 func isPrivate(r *http.Request) bool {
 	if r.TLS != nil {
@@ -82,7 +82,7 @@ func isPrivate(r *http.Request) bool {
 	return to != nil && to.IP.IsLoopback()
 }
 
-// peer is the address a request came from, without port.
+// peer returns the address that a request came from, without port.
 func peer(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -91,8 +91,8 @@ func peer(r *http.Request) string {
 	return host
 }
 
-// failed counts a token without a valid signature, and delays the answer when there have been many.
-// One that has expired, or is for another resource, was signed with a key.
+// failed counts a token without a valid signature, and delays the answer after many of them. A
+// token that has expired, or is for another resource, was signed with a key and does not count.
 func (d *Authenticator) failed(r *http.Request, err error, now time.Time) {
 	if d.Failures == nil || errors.Is(err, access.ErrExpired) || errors.Is(err, access.ErrScope) {
 		return
@@ -119,8 +119,8 @@ func (d *Authenticator) logger() *slog.Logger {
 	return d.Logger
 }
 
-// Origin says who makes a change, and from where. link is the name that the audit has for the way
-// it came, such as the API.
+// Origin returns the origin of a change: the caller and its address. link is the audit's name for
+// the way it came, such as the API.
 func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path string) *engine.Origin {
 	return &engine.Origin{
 		Connection: firstConnection + d.requests.Add(1), RemoteAddress: Clip(r.RemoteAddr, maxAddress), Product: Clip(r.UserAgent(), maxName),
@@ -128,7 +128,7 @@ func (d *Authenticator) Origin(r *http.Request, g access.Grant, link, path strin
 	}
 }
 
-// Clip cuts a text to at most most bytes, at the end of a character.
+// Clip cuts a text to at most most bytes, at a character boundary.
 func Clip(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Headers that say why something is changed, and under which name the caller has the request in a
-// log of its own.
+// Headers for the reason of a change, and for the caller's own id of the request, which its own log
+// may have.
 const (
 	ReasonHeader  = "X-Ledgerbus-Reason"
 	RequestHeader = "x-ms-client-request-id"
@@ -17,8 +17,8 @@ const (
 
 const maxRequestID = 256 // bytes
 
-// Why returns the reason that a request gives for the change it asks for. An error is an
-// [*engine.Error], which refuses the request.
+// Why returns the reason that a request gives for its change. An error is an [*engine.Error], which
+// refuses the request.
 func Why(r *http.Request) (why event.ReasonGiven, err error) {
 	given := r.Header.Values(ReasonHeader)
 	if len(given) > 1 {
@@ -32,7 +32,7 @@ func Why(r *http.Request) (why event.ReasonGiven, err error) {
 	return why, nil
 }
 
-// RequestID is the caller's name of a request; "": it has none, or none that could be a name.
+// RequestID returns the caller's id of a request; "": there is none, or it is not a valid id.
 func RequestID(r *http.Request) string {
 	id := r.Header.Get(RequestHeader)
 	if len(id) > maxRequestID || !utf8.ValidString(id) {

@@ -12,13 +12,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// stream is an answer that is no JSON and is sent piece by piece.
+// A stream is an answer that is not JSON and is sent piece by piece.
 type stream interface{ send(c *call) }
 
 const (
-	// stallTime is how long the client of a backup may take nothing.
+	// stallTime is the time after which a backup ends whose client reads nothing.
 	stallTime = time.Minute
-	// backupChunk is how much is sent at a time, bytes.
+	// backupChunk is the number of bytes sent at a time.
 	backupChunk = 256 << 10
 )
 
@@ -33,8 +33,8 @@ func (c *call) backup() (any, error) {
 	return backup{b}, nil
 }
 
-// backup is sent as a tar archive whose last file is namespace.json, so what has been received of
-// one that broke off is no data directory.
+// A backup is sent as a tar archive whose last file is namespace.json, so an archive that broke off
+// leaves no valid data directory.
 type backup struct{ engine.Backup }
 
 func (b backup) send(c *call) {
@@ -45,7 +45,7 @@ func (b backup) send(c *call) {
 	head.Set(wire.BackupTime, b.At().Std().UTC().Format(time.RFC3339Nano))
 	head.Set(wire.BackupBytes, strconv.FormatInt(b.Bytes(), 10))
 	c.w.WriteHeader(http.StatusOK)
-	_ = http.NewResponseController(c.w).Flush() // the client hears that it begins
+	_ = http.NewResponseController(c.w).Flush() // tells the client that the backup begins
 	buf := make([]byte, backupChunk)
 	out := tar.NewWriter(patient{c})
 	err := b.Files(c.Context(), func(name string, size int64, contents io.Reader) error {
@@ -65,14 +65,14 @@ func (b backup) send(c *call) {
 	if err == nil {
 		err = out.Close()
 	}
-	if err != nil { // the client must not take it for the whole
+	if err != nil { // the client must not mistake it for a complete archive
 		c.h.Logger.Warn("ledger: a backup was not sent to its end", "id", b.ID(), "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// patient writes to a client that may take any time in all, but not more than stallTime over one
-// piece.
+// A patient writes to a client that may be slow. Only a single piece may not take longer than
+// stallTime.
 type patient struct{ c *call }
 
 func (p patient) Write(b []byte) (int, error) {

@@ -1,11 +1,11 @@
-// Package ledger answers the broker's own requests: /$ledger/v1/… beside the management API, on the
-// same port and by the same tokens. What Service Bus has no word for is asked here;
-// docs/guide/ledger-api.md is its description, package wire its JSON.
+// Package ledger answers the broker's own requests, /$ledger/v1/…, on the port of the management
+// API and with the same tokens. It serves what Service Bus has no request for.
+// docs/guide/ledger-api.md describes the requests; package wire has their JSON.
 //
 //	h := ledger.New(ledger.Options{Operations: namespace, Callers: authenticator, Now: namespace.Now})
 //	if ledger.Owns(r.URL.Path) { h.ServeHTTP(w, r) }
 //
-// Every request is a row of one table (routes.go): method, path, the right that it takes, and what
-// answers it. A caller without a token is told nothing, not even what paths there are; one whose
-// token lacks the right, only that. The package holds no state of its own.
+// Every request is a row of one table (routes.go): its method, its path, the right that it needs,
+// and the function that answers it. A caller without a token learns nothing, not even which paths
+// exist. A caller whose token lacks the right learns only that. The package holds no state.
 package ledger

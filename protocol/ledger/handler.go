@@ -25,18 +25,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// Options says whom the requests are about and who may make them. All but Memory and Logger are
-// needed.
+// Options names the parts of the broker that requests are about, and the authenticator of their
+// callers. All fields except Memory and Logger are required.
 type Options struct {
 	Operations engine.Operations
 	Backups    engine.Backups
 	Histories  engine.Histories
 	Erasures   engine.Erasures
 	Live       engine.Live
-	// Receivers is what connections know of the receiver links of a sub-queue.
+	// Receivers returns the state that connections have of the receiver links of a sub-queue.
 	Receivers func(context.Context, engine.Target) engine.LinksNow
 	Past      past.Source    // the logs of the broker
-	Memory    *budget.Budget // nil: nothing bounds it
+	Memory    *budget.Budget // nil: not bounded
 	Callers   *caller.Authenticator
 	Now       func() event.Time
 	Logger    *slog.Logger // nil: slog.Default
@@ -46,12 +46,12 @@ type handler struct {
 	// set once in New
 	Options
 	questions slots
-	looks     slots // at receivers
+	looks     slots // limits requests about receivers
 	answers   answers
 	memory    past.Memory
 }
 
-// New makes the handler of the requests.
+// New returns the handler of the requests.
 func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -59,11 +59,11 @@ func New(o Options) http.Handler {
 	return &handler{Options: o, questions: make(slots, mostQuestions), looks: make(slots, mostLooks)}
 }
 
-// call is a request that is being answered.
+// A call is a request that is being answered.
 type call struct {
 	*http.Request
 	h     *handler
-	w     http.ResponseWriter // for what a handler needs beside its answer
+	w     http.ResponseWriter // used by handlers that write more than a JSON answer
 	now   event.Time
 	grant access.Grant
 	vars  map[string]string
@@ -81,8 +81,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case http.ErrAbortHandler:
 			panic(p)
 		default:
-			// nothing has been written: every answer is written whole, as the last thing, but for
-			// streams, which do not panic
+			// Nothing has been written yet: every answer is written whole, at the end. The
+			// exceptions are streams, which do not panic.
 			h.Logger.Error("ledger: panic", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			c.fail(internal())
 		}
@@ -105,15 +105,15 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.write(http.StatusOK, answer)
 }
 
-// answer answers a request, or returns why not and has done nothing. The token is checked first:
-// without one nothing is told, not even what paths there are.
+// answer returns the answer to a request, or an error if nothing was done. It checks the token
+// first: a caller without one learns nothing, not even which paths exist.
 func (c *call) answer() (any, error) {
 	var err error
 	if c.grant, err = c.h.Callers.Login(c.Request, c.URL.Path, c.now.Std()); err != nil {
 		return nil, unverified(err)
 	}
 	r, vars, methods := find(c.Method, c.URL.Path)
-	needed := access.Manage // it takes Manage to be told that there is no such path
+	needed := access.Manage // only a caller with Manage learns that a path does not exist
 	if r != nil {
 		needed = r.right
 	}
@@ -142,7 +142,7 @@ func (c *call) answer() (any, error) {
 	return r.answer(c)
 }
 
-// read reads what a request brings along beside its path: a body and a reason.
+// read reads the parts of a request other than its path: the body and the reason.
 func (c *call) read() (err error) {
 	if c.why, err = caller.Why(c.Request); err != nil {
 		return err
@@ -157,14 +157,14 @@ func (c *call) read() (err error) {
 	case len(c.body) == 0:
 		return nil
 	}
-	// A page of another origin can make a browser send a body of other types without asking.
+	// A page of another origin can make a browser send bodies of other types without a preflight.
 	if name, _, err := mime.ParseMediaType(c.Header.Get("Content-Type")); err != nil || name != wire.ContentType {
 		return refuse(http.StatusUnsupportedMediaType, "The Content-Type of a body must be %s.", wire.ContentType)
 	}
 	return nil
 }
 
-// arguments reads what the body says into a value with a field for each argument.
+// arguments decodes the body into a value with a field for each argument.
 func (c *call) arguments(into any) error {
 	if err := wire.Arguments(c.body, into); err != nil {
 		return refuse(http.StatusBadRequest, "%s.", sentence(err))
@@ -172,15 +172,17 @@ func (c *call) arguments(into any) error {
 	return nil
 }
 
-// takes lets a request take longer than others. Nothing keeps a client from going away earlier.
+// takes extends the deadlines of a request that may take longer than others. The client may still
+// disconnect earlier.
 func (c *call) takes(most time.Duration) {
 	until := time.Now().Add(most)
 	control := http.NewResponseController(c.w)
-	_ = control.SetReadDeadline(until) // at which the server takes the client for gone
+	// after this time the server considers the client disconnected
+	_ = control.SetReadDeadline(until)
 	_ = control.SetWriteDeadline(until)
 }
 
-// origin says where a change comes from.
+// origin returns the origin of a change: the caller, its address and its program.
 func (c *call) origin() *engine.Origin {
 	return c.h.Callers.Origin(c.Request, c.grant, "ledger", c.URL.Path)
 }
@@ -194,5 +196,5 @@ func (c *call) write(status int, answer any) {
 	c.w.Header().Set("Content-Type", wire.ContentType)
 	c.w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	c.w.WriteHeader(status)
-	_, _ = c.w.Write(text) // whoever asked may have gone
+	_, _ = c.w.Write(text) // the caller may have disconnected
 }

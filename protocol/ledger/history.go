@@ -78,7 +78,7 @@ func (c *call) deleteHistoryPolicy() (any, error) {
 }
 
 // sayOfHistory sets or removes the policy of a pattern, and answers with all policies. The policy
-// of the namespace is in the settings.
+// of the namespace comes from the settings.
 func (c *call) sayOfHistory(cmd engine.PutHistoryPolicy) (any, error) {
 	if err := engine.CheckHistoryPattern(cmd.Pattern); err != nil {
 		return nil, err

@@ -11,25 +11,27 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// stateFactor is about how many bytes of memory one byte of a stored state takes, including what is
-// read before it is decoded.
+// stateFactor is the approximate number of bytes of memory for one byte of a stored state,
+// including the encoded bytes that are read first.
 const stateFactor = 3
 
-// lookEvery is the number of frames after which the memory is looked at again.
+// lookEvery is the number of frames after which the memory level is checked again.
 const lookEvery = 256
 
-// lowPriorityLog is a log that is read only while nobody else needs the memory and the processor.
+// A lowPriorityLog is a log that is read only while memory suffices, and that yields the processor
+// to everything else.
 type lowPriorityLog struct {
 	log.Partition
 	log.Finder
 	log.Bases
 	from *source
-	// refused: there was no memory for a state. A replay from an older one would take as much.
+	// refused is set when there was no memory for a state. A replay from an older one would need as
+	// much.
 	refused bool
 }
 
-// everything stands in for the indexes or the base that a log does not have: a search finds all of
-// the log.
+// everything replaces the indexes or the base that a log does not have: each search returns the
+// whole log.
 type everything struct {
 	log.Partition
 	log.Bases
@@ -69,7 +71,7 @@ func (s *lowPriorityLog) Read(ctx context.Context, from event.LSN) iter.Seq2[log
 				yield(log.Frame{}, errMemory)
 				return
 			}
-			runtime.Gosched() // a loop may wait for the processor
+			runtime.Gosched() // lets a waiting loop have the processor
 			if !yield(f, err) {
 				return
 			}
@@ -96,8 +98,8 @@ func (s *lowPriorityLog) OpenBase() (io.ReadCloser, error) {
 	return s.Bases.OpenBase()
 }
 
-// take takes memory for a state of that many bytes, which is given back when the question has been
-// answered.
+// take reserves memory for a state of that many stored bytes. It is freed once the question has
+// been answered.
 func (s *lowPriorityLog) take(stored int64) bool {
 	s.refused = s.refused || !s.from.share.Take(int(stored)*stateFactor)
 	return !s.refused

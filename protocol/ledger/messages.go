@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// eraseTime is how long a body may take to go: a file of the log is written again, as fast as the
-// disk lets it.
+// eraseTime bounds the time until a body is erased: the broker rewrites a file of the log as fast
+// as the disk allows.
 const eraseTime = 2 * time.Minute
 
 func (c *call) eraseMessage() (any, error) {

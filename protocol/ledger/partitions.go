@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// restartTime is how long the recovery of a partition may take before its answer is given up; it
-// goes on all the same.
+// restartTime bounds the wait of a request for the recovery of a partition. The recovery itself
+// continues after it.
 const restartTime = 15 * time.Minute
 
 func (c *call) listPartitions() (any, error) {
@@ -34,8 +34,8 @@ func (c *call) fencePartition() (any, error) {
 	return partitionShown(c.h.Operations.Partitions()[id]), nil
 }
 
-// restartPartition goes on when the client has gone: a partition is not left half opened because a
-// terminal was closed.
+// restartPartition continues when the client disconnects: closing a terminal must not leave a
+// partition half open.
 func (c *call) restartPartition() (any, error) {
 	id, err := c.partition()
 	if err != nil {
@@ -51,7 +51,8 @@ func (c *call) restartPartition() (any, error) {
 	return partitionShown(status), nil
 }
 
-// partition is the one that the path names. A request about one has no other arguments.
+// partition returns the partition that the path names. A request about a partition has no other
+// arguments.
 func (c *call) partition() (engine.PartitionID, error) {
 	if err := c.arguments(&struct{}{}); err != nil {
 		return 0, err
@@ -65,7 +66,7 @@ func (c *call) partition() (engine.PartitionID, error) {
 	return engine.PartitionID(n), nil
 }
 
-// partitionShown is a partition as answers show it.
+// partitionShown returns a partition as answers show it.
 func partitionShown(p engine.PartitionStatus) wire.Partition {
 	shown := wire.Partition{ID: int(p.ID), State: p.State.String(), Cause: p.Cause, By: p.By}
 	if p.Since != 0 {

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// slowAfter is how long the reader of an answer may let it wait, in all, before it has to give
-	// way to another question.
+	// slowAfter is the total time that an answer may wait for its reader before another question
+	// may take its place.
 	slowAfter = 10 * time.Second
-	// lastTime is how long the end of an answer may take that is over or has to give way.
+	// lastTime bounds the time for sending the end of an answer that is complete or gave way.
 	lastTime = time.Second
 )
 
 var errSlow = refuse(http.StatusServiceUnavailable, "The answer was read so slowly that it gave way to another question; ask again, and read faster.")
 
-// answers are those that are being sent. Readers that take nothing, or next to nothing, keep nobody
-// from asking: see giveWay.
+// answers holds the answers that are being sent. A reader that takes little or nothing must not
+// keep others from asking: see giveWay.
 type answers struct {
 	mu   sync.Mutex // guards what follows
 	sent map[*answering]bool
@@ -38,8 +38,8 @@ func (s *answers) end(a *answering) {
 	delete(s.sent, a)
 }
 
-// giveWay ends the answer that has waited longest for its reader, if that is more than slowAfter,
-// and takes its slot.
+// giveWay ends the answer that has waited longest for its reader and takes its slot, if that wait
+// was longer than slowAfter.
 func (s *answers) giveWay(places slots) bool {
 	slowest := s.slowest()
 	if slowest == nil {
@@ -68,11 +68,11 @@ func (s *answers) slowest() (slowest *answering) {
 	return slowest
 }
 
-// patience is how long an answer has waited for its reader.
+// patience measures the time that an answer has waited for its reader.
 type patience struct {
 	mu     sync.Mutex // guards what follows, and the deadlines of the answer's connection
 	waited time.Duration
-	since  time.Time // of the wait that lasts; zero: none does
+	since  time.Time // start of the current wait; zero: none
 }
 
 func (p *patience) all() time.Duration {
@@ -84,7 +84,7 @@ func (p *patience) all() time.Duration {
 	return p.waited + time.Since(p.since)
 }
 
-// patiently lets the reader of the answer take something that is sent to it.
+// patiently calls send and counts the time until the reader of the answer has taken the bytes.
 func (a *answering) patiently(send func() error) error {
 	p := &a.reader
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func (a *answering) patiently(send func() error) error {
 	defer p.mu.Unlock()
 	p.waited += time.Since(p.since)
 	p.since = time.Time{}
-	a.takes(questionTime + time.Minute) // there may be nothing to say for long
+	a.takes(questionTime + time.Minute) // a long time may pass before there is something to send
 	return err
 }
 

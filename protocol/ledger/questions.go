@@ -21,19 +21,19 @@ import (
 
 // Bounds of questions about the past (docs/decisions/0057).
 const (
-	// mostQuestions is how many are answered at a time: each is the work of one core.
+	// mostQuestions bounds the questions answered at a time: each uses one core.
 	mostQuestions = 4
-	// questionTime is how long an answer may take.
+	// questionTime bounds the time of an answer.
 	questionTime = 10 * time.Minute
-	// tellAfter is how long a line may wait to be sent together with others, and waitAfter how long
-	// nothing may be found before the client is told so.
+	// tellAfter is the time that a line may wait so that it is sent together with others. waitAfter
+	// is the time without a find after which the client is told that the search continues.
 	tellAfter = 50 * time.Millisecond
 	waitAfter = 10 * time.Second
-	// linesKept is how many bytes of lines may wait to be sent: each time costs the broker some 50
-	// µs.
+	// linesKept is the number of bytes of lines that may wait to be sent: each send costs the
+	// broker some 50 µs.
 	linesKept = 64 << 10
-	// restEvery is how many bytes a question reads and tells between two rests
-	// (docs/decisions/0087): what takes it a millisecond or so.
+	// restEvery is the number of bytes that a question reads and sends between two rests
+	// (docs/decisions/0087). They take about a millisecond.
 	restEvery = 64 << 10
 )
 
@@ -43,7 +43,7 @@ var (
 	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about a shorter time or fewer entities, or put the question to a backup with --data.", questionTime)
 )
 
-// question is the route of a question, which its verb names.
+// question returns the route of the question with this verb.
 func question(verb string) route {
 	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, func(c *call) (any, error) {
 		if err := fits(c.query); err != nil {
@@ -64,13 +64,13 @@ func question(verb string) route {
 	}}
 }
 
-// maxText bounds what a question says under one name, bytes, and maxMessage a message.
+// maxText bounds the bytes of a parameter of a question, and maxMessage those of a message.
 const (
 	maxText    = 4 << 10
 	maxMessage = 8 << 10
 )
 
-// fits refuses a query that says too much under one name.
+// fits refuses a query with a parameter that is too long.
 func fits(query url.Values) error {
 	for name, texts := range query {
 		for _, text := range texts {
@@ -82,8 +82,8 @@ func fits(query url.Values) error {
 	return nil
 }
 
-// readHistory is an answer that is read from the logs of the broker, if there is room for another
-// one.
+// readHistory returns an answer that is read from the logs of the broker, or an error if there is
+// no room for another one.
 func (c *call) readHistory(read func(context.Context, past.Source, *answering) error) (any, error) {
 	if !c.h.questions.TryAcquire() && !c.h.answers.giveWay(c.h.questions) {
 		return nil, errManyQuestions
@@ -99,10 +99,10 @@ func (c *call) readHistory(read func(context.Context, past.Source, *answering) e
 	return &answering{call: c, share: share, read: read}, nil
 }
 
-// slots bound how many do something at a time.
+// slots bounds the number of requests that are answered at a time.
 type slots chan struct{}
 
-// TryAcquire takes a slot, if there is one.
+// TryAcquire takes a slot and reports whether one was free.
 func (s slots) TryAcquire() bool {
 	select {
 	case s <- struct{}{}:
@@ -112,26 +112,26 @@ func (s slots) TryAcquire() bool {
 	}
 }
 
-// Release gives it back.
+// Release frees a slot.
 func (s slots) Release() { <-s }
 
-// answering is an answer that is sent line by line, as it is found.
+// answering is an answer that is sent line by line, as the lines are found.
 type answering struct {
 	*call
 	share  *budget.Share
 	read   func(context.Context, past.Source, *answering) error
-	fields []byte          // of the line that is being told, as JSON
-	done   int             // bytes that were read and told since the last rest
-	ctx    context.Context // that the answer ends with
+	fields []byte          // of the line that is being sent, as JSON
+	done   int             // bytes read and sent since the last rest
+	ctx    context.Context // ends with the answer
 	stop   context.CancelCauseFunc
 	reader patience
 
 	mu     sync.Mutex // guards what follows
 	begun  bool       // the status has been sent
-	behind bool       // the server may keep some of what was sent
+	behind bool       // the server may have buffered some of what was sent
 	lines  bytes.Buffer
-	last   time.Time // when something was sent
-	gone   error     // whoever asked
+	last   time.Time // time of the last send
+	gone   error     // why the client can no longer be reached; nil: it can
 }
 
 func (a *answering) send(c *call) {
@@ -157,7 +157,7 @@ func (a *answering) send(c *call) {
 	a.end(err)
 }
 
-// readSafely makes an error of a panic, for a part of the answer may have been sent.
+// readSafely turns a panic into an error, because a part of the answer may have been sent.
 func (a *answering) readSafely(from past.Source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -168,7 +168,7 @@ func (a *answering) readSafely(from past.Source) (err error) {
 	return a.read(a.ctx, from, a)
 }
 
-// tell sends a line of an answer, with those that come shortly after it.
+// tell sends a line of an answer, together with lines that follow shortly after it.
 func (a *answering) tell(l past.Line) error {
 	fields, err := l.AppendJSON(a.fields[:0])
 	if err != nil {
@@ -192,7 +192,7 @@ func (a *answering) put(l wire.Line) error {
 	return a.gone
 }
 
-// flush sends what waits, all of it. The caller holds mu.
+// flush sends everything that waits. The caller holds mu.
 func (a *answering) flush() {
 	if a.write(); a.gone == nil {
 		a.gone = a.patiently(http.NewResponseController(a.w).Flush)
@@ -200,8 +200,8 @@ func (a *answering) flush() {
 	}
 }
 
-// write sends what waits, but for what the server keeps: the end of a chunk goes with what follows
-// it, which saves the broker a packet. The caller holds mu.
+// write sends what waits, except what the server buffers: the end of a chunk is sent with the next
+// write, which saves the broker a packet. The caller holds mu.
 func (a *answering) write() {
 	if a.gone != nil {
 		return
@@ -220,7 +220,8 @@ func (a *answering) write() {
 	a.lines.Reset()
 }
 
-// keepTelling sends lines that wait, and says that there are none, until the answer is over.
+// keepTelling sends waiting lines, or tells the client that there are none yet, until the answer is
+// complete.
 func (a *answering) keepTelling(over <-chan struct{}) {
 	tick := time.NewTicker(tellAfter)
 	defer tick.Stop()
@@ -229,7 +230,7 @@ func (a *answering) keepTelling(over <-chan struct{}) {
 		case <-over:
 			return
 		case now := <-tick.C:
-			if !a.mu.TryLock() { // something is being sent
+			if !a.mu.TryLock() { // a send is in progress
 				continue
 			}
 			if a.lines.Len() == 0 && now.Sub(a.last) >= waitAfter {
@@ -243,9 +244,10 @@ func (a *answering) keepTelling(over <-chan struct{}) {
 	}
 }
 
-// end sends the end, or why there is none. Without either the answer is not whole.
+// end sends the last line: that the answer is complete, or why it is not. An answer without such a
+// line broke off.
 func (a *answering) end(err error) {
-	if a.gone != nil { // nobody is there to be told, and nothing is wrong here
+	if a.gone != nil { // the client has disconnected, which is not a fault
 		a.h.Logger.Debug("ledger: the client of an answer has gone", "path", a.URL.Path, "error", a.gone)
 		return
 	}
@@ -264,7 +266,7 @@ func (a *answering) end(err error) {
 	a.flush()
 }
 
-// unanswered is what is told of a question that has no answer.
+// unanswered returns the refusal for a question that cannot be answered.
 func (a *answering) unanswered(err error) *refusal {
 	var damage *log.CorruptError
 	var r *refusal
@@ -285,15 +287,15 @@ func (a *answering) unanswered(err error) *refusal {
 	return a.refused(err)
 }
 
-// source is the logs of the broker, as questions read them: they give way where memory is short,
-// and to whatever else wants the processor.
+// A source gives questions the logs of the broker, with low priority: reads end when memory is
+// short, and yield the processor.
 type source struct {
 	past.Source
 	share *budget.Share
-	done  *int // bytes that were read and told since the last rest
+	done  *int // bytes read and sent since the last rest
 }
 
-// Namespace returns the namespace that the logs are of.
+// Namespace returns the namespace of the logs.
 func (s *source) Namespace() format.Namespace {
 	if n, ok := s.Source.(interface{ Namespace() format.Namespace }); ok {
 		return n.Namespace()
@@ -310,7 +312,8 @@ func (s *source) Open(ctx context.Context, id log.PartitionID) (log.Partition, e
 	return newLowPriorityLog(p, s), nil
 }
 
-// rest rests behind a frame, if much was read and told.
+// rest counts the bytes of a frame that was read and sent, and pauses once there are restEvery of
+// them.
 func (s *source) rest(ctx context.Context, read int) {
 	if *s.done += read; *s.done < restEvery {
 		return

@@ -23,7 +23,8 @@ const (
 	namedRefusals = 10
 )
 
-// receivers tells what a sub-queue has now and what each of its receivers waits for.
+// receivers answers with the state of a sub-queue and the cause that each of its receivers waits
+// for.
 func (c *call) receivers() (any, error) {
 	for name := range c.query {
 		if name != "entity" {
@@ -53,7 +54,7 @@ func (c *call) receivers() (any, error) {
 	return showReceivers(of, partitions, c.h.Receivers(ctx, of)), nil
 }
 
-// showReceivers joins what partitions and connections know.
+// showReceivers joins the knowledge of partitions and connections.
 func showReceivers(of engine.Target, partitions []engine.PartitionNow, links engine.LinksNow) wire.Receivers {
 	list := wire.Receivers{Entity: of.Entity.Path + suffixes[of.SubQueue], Messages: sumMessages(partitions), Silent: links.Silent,
 		Partitions: []wire.ReceiverPartition{}, Receivers: []wire.Receiver{}, Refused: []wire.RefusedReceiver{}}
@@ -76,10 +77,11 @@ func showReceivers(of engine.Target, partitions []engine.PartitionNow, links eng
 	return list
 }
 
-// suffixes are what the paths of sub-queues end with.
+// suffixes holds the path suffixes of sub-queues.
 var suffixes = map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}
 
-// sumMessages adds up what the partitions have; nil: not all of them have answered.
+// sumMessages adds up the counts of the partitions. It returns nil unless all of them have
+// answered.
 func sumMessages(partitions []engine.PartitionNow) *wire.MessageCounts {
 	sum := &wire.MessageCounts{}
 	for _, p := range partitions {
@@ -93,15 +95,15 @@ func sumMessages(partitions []engine.PartitionNow) *wire.MessageCounts {
 	return sum
 }
 
-// known is what is known of one receiver.
+// known is the joined knowledge about one receiver.
 type known struct {
 	of         *engine.Receiver
 	link       *engine.LinkNow // nil: its connection has not answered
 	ports      []*engine.PortNow
-	partitions []*engine.PartitionNow // that it receives from
+	partitions []*engine.PartitionNow // partitions that it receives from
 }
 
-// joinReceivers puts together what is known of each receiver, by connection and link.
+// joinReceivers joins the knowledge about each receiver, ordered by connection and link.
 func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*known {
 	byReceiver := map[*engine.Receiver]*known{}
 	find := func(r *engine.Receiver) *known {
@@ -137,7 +139,7 @@ func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*
 	return all
 }
 
-// shown is a receiver as the answer has it.
+// shown returns a receiver as the answer has it.
 func (k *known) shown(messages *wire.MessageCounts) wire.Receiver {
 	o := k.of.Origin
 	w := wire.Receiver{Connection: o.Connection, Remote: o.RemoteAddress, Client: short(o.Product), Container: short(o.ContainerID),
@@ -158,5 +160,5 @@ func (k *known) shown(messages *wire.MessageCounts) wire.Receiver {
 	return w
 }
 
-// short cuts what a client has said, so that all receivers together fit into an answer.
+// short cuts a text of the client to 100 bytes, so that all receivers together fit into an answer.
 func short(text string) string { return fmt.Sprintf("%.100s", text) }

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// refusal is an answer with a status of 400 or more.
+// A refusal is an answer with a status of 400 or more.
 type refusal struct {
 	status int
 	text   string
@@ -25,7 +25,7 @@ func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
-// codes is what programs read of a refusal: one code for each status.
+// codes maps each status to the code that programs read.
 var codes = map[int]string{
 	http.StatusBadRequest:            "invalid",
 	http.StatusUnauthorized:          "unauthorized",
@@ -44,7 +44,7 @@ func internal() *refusal {
 	return refuse(http.StatusInternalServerError, "The request could not be carried out; the broker's log says why.")
 }
 
-// unverified says what is wrong with a token.
+// unverified returns the answer to a request whose token was not accepted.
 func unverified(err error) *refusal {
 	const status = http.StatusUnauthorized
 	switch {
@@ -66,7 +66,8 @@ func unverified(err error) *refusal {
 	return refuse(status, "Tokens of this kind are not accepted.")
 }
 
-// refused makes an answer of an error: the engine's words where it refuses.
+// refused turns an error into an answer. For refusals of the engine the answer has the engine's
+// text.
 func (c *call) refused(err error) *refusal {
 	if r, ok := err.(*refusal); ok {
 		return r
@@ -75,7 +76,7 @@ func (c *call) refused(err error) *refusal {
 	switch {
 	case errors.As(err, &e):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		// the client has gone, or has waited enough
+		// the client has disconnected, or the deadline has passed
 		return refuse(http.StatusServiceUnavailable, "There was no answer in time; what was asked for may still happen.")
 	default:
 		c.h.Logger.Error("ledger: request failed", "method", c.Method, "path", c.URL.Path, "error", err)
@@ -105,7 +106,7 @@ func (c *call) fail(e *refusal) {
 	c.write(e.status, wire.Failure{Error: wire.Error{Code: codes[e.status], Message: e.text}})
 }
 
-// sentence is an error as the beginning of a sentence.
+// sentence returns an error as the beginning of a sentence.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:]

@@ -10,16 +10,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// route is one request that can be made.
+// A route is a row of the table of requests.
 type route struct {
 	method string
-	path   string // behind the prefix; a segment in braces stands for any
+	path   string // after the prefix; a segment in braces matches any text
 	right  access.Rights
-	answer func(*call) (any, error) // JSON or a stream, or why not
+	answer func(*call) (any, error) // returns JSON or a stream, or an error
 }
 
-// routes is every request there is. GET changes nothing; what changes something keeps the reason
-// given in an event.
+// routes lists all requests. GET requests change nothing. The others store their reason in an
+// event.
 var routes = []route{
 	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
 	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
@@ -33,28 +33,28 @@ var routes = []route{
 	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("trace"), question("log"),
 }
 
-// receiversPath is that of the one request with a query that is no question about the past.
+// receiversPath is the path of the one request that has a query and is not a question about the
+// past.
 const receiversPath = "v1/receivers"
 
 // takesQuery reports whether the request has parameters in its query.
 func (r *route) takesQuery() bool { return r.isQuestion() || r.path == receiversPath }
 
-// isQuestion reports whether the request is a question about the past, whose parameters stand in
-// its query.
+// isQuestion reports whether the request is a question about the past, whose parameters are in its
+// query.
 func (r *route) isQuestion() bool {
 	return slices.Contains(past.Verbs(), strings.TrimPrefix(r.path, "v1/"))
 }
 
-// Owns reports whether the path of a request is one of this package's, whether there is something
-// or not.
+// Owns reports whether the path of a request belongs to this package, whether it exists or not.
 func Owns(path string) bool {
 	rest := path[min(len(path), len(wire.Prefix)):]
 	return strings.EqualFold(path[:len(path)-len(rest)], wire.Prefix) && (rest == "" || rest[0] == '/')
 }
 
-// find is the route of a request, with what stands for the segments in braces. Without one: the
-// methods that the path has, none if there is no such path. Letter case matters, as in all of a
-// URL.
+// find returns the route of a request and the values of the segments in braces. If there is no such
+// route, it returns the methods that the path allows, none if the path does not exist. Letter case
+// matters, as in every URL.
 func find(method, path string) (r *route, vars map[string]string, methods []string) {
 	rest, ok := strings.CutPrefix(path, wire.Prefix+"/")
 	if !ok {

@@ -11,11 +11,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
-// slowSocket is how long a socket may take to accept what is written to it before deliveries count
-// as held up by it.
+// slowSocket is the time after which a blocked write counts as the cause that delays deliveries.
 const slowSocket = 100 * time.Millisecond
 
-// nobodyReceives is what keeps every receiver of a sub-queue from messages.
+// nobodyReceives returns the causes that keep every receiver of a sub-queue from messages.
 func nobodyReceives(of engine.Target, partitions []engine.PartitionNow, receivers int, silent bool) (why []string) {
 	why = []string{}
 	say := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
@@ -54,7 +53,7 @@ func allAnswered(partitions []engine.PartitionNow) bool {
 	return !slices.ContainsFunc(partitions, func(p engine.PartitionNow) bool { return !p.Answered })
 }
 
-// trouble is what keeps a partition from delivering; "": nothing that is known.
+// trouble returns the cause that keeps a partition from delivering; "": none is known.
 func trouble(p *engine.PartitionNow) string {
 	has := func(condition string) bool { return slices.Contains(p.Conditions, condition) }
 	switch {
@@ -66,7 +65,7 @@ func trouble(p *engine.PartitionNow) string {
 		return fmt.Sprintf("the disk of partition %d is full: what is written waits for room", p.ID)
 	case p.Answered:
 		return ""
-	case p.MaxMail > 0 && p.Mail+2 > p.MaxMail: // there was no room to ask it
+	case p.MaxMail > 0 && p.Mail+2 > p.MaxMail: // its mailbox had no room for the request
 		return fmt.Sprintf("the mailbox of partition %d is full: %d requests wait", p.ID, p.Mail)
 	case p.Turn > 0:
 		return fmt.Sprintf("partition %d does not answer: its turn has taken %v so far", p.ID, p.Turn.Round(time.Millisecond))
@@ -74,9 +73,9 @@ func trouble(p *engine.PartitionNow) string {
 	return fmt.Sprintf("partition %d is behind its disk and takes no requests: %d wait", p.ID, p.Mail)
 }
 
-// verdict says in one phrase what the next delivery of a receiver waits for: the first cause that
-// holds, on the way from the client back to the message. What comes first on that way has to be
-// over before anything else matters.
+// verdict returns one phrase for what the next delivery of a receiver waits for: the first cause
+// that holds, on the way from the client back to the message. A cause further along that way
+// matters only once those before it are gone.
 func (k *known) verdict(messages *wire.MessageCounts) string {
 	if why := k.onConnection(); why != "" {
 		return why
@@ -87,7 +86,7 @@ func (k *known) verdict(messages *wire.MessageCounts) string {
 	return k.inQueue(messages)
 }
 
-// onConnection is what the connection waits for.
+// onConnection returns what the connection waits for; "": nothing.
 func (k *known) onConnection() string {
 	l := k.link
 	if l == nil {
@@ -112,7 +111,7 @@ func (k *known) onConnection() string {
 	return ""
 }
 
-// silent is why a connection does not answer, as far as can be seen.
+// silent returns the likely reason why a connection does not answer.
 func (k *known) silent() string {
 	for _, p := range k.partitions {
 		if !p.Answered && p.MaxMail > 0 && p.Mail+2 > p.MaxMail {
@@ -122,7 +121,7 @@ func (k *known) silent() string {
 	return "unknown: its connection does not answer; it reads a body, or waits for room in a mailbox, or is gone"
 }
 
-// forSession is what a receiver without a session waits for.
+// forSession returns what a receiver without a session waits for.
 func (k *known) forSession() string {
 	if t := k.partitionTrouble(); t != "" {
 		return t
@@ -130,7 +129,8 @@ func (k *known) forSession() string {
 	return "waits for a session: none with messages is free"
 }
 
-// partitionTrouble is what keeps the partitions from delivering; "": at least one of them can.
+// partitionTrouble returns what keeps the partitions from delivering; "": at least one of them can
+// deliver.
 func (k *known) partitionTrouble() string {
 	var all []string
 	for _, p := range k.partitions {
@@ -146,8 +146,8 @@ func (k *known) partitionTrouble() string {
 	return strings.Join(all, "; ")
 }
 
-// concerns reports whether the receiver gets messages from a partition. One that holds a session
-// gets them only from where the session is.
+// concerns reports whether the receiver gets messages from a partition. A receiver that holds a
+// session gets them only from the partition of that session.
 func (k *known) concerns(p *engine.PartitionNow) bool {
 	for _, port := range k.ports {
 		if port.HasSession {
@@ -157,7 +157,7 @@ func (k *known) concerns(p *engine.PartitionNow) bool {
 	return true
 }
 
-// inPartitions is what the partitions wait for.
+// inPartitions returns what the partitions wait for; "": nothing.
 func (k *known) inPartitions() string {
 	if t := k.partitionTrouble(); t != "" {
 		return t
@@ -175,9 +175,9 @@ func (k *known) inPartitions() string {
 	return ""
 }
 
-// inQueue is the receiver's place among the others.
+// inQueue returns the receiver's place among the others.
 func (k *known) inQueue(messages *wire.MessageCounts) string {
-	queued, before, from := int32(0), 0, "" // of the queue where fewest come before it
+	queued, before, from := int32(0), 0, "" // in the queue with the fewest before it
 	for _, p := range k.ports {
 		switch {
 		case p.SessionFull:
@@ -208,7 +208,7 @@ func (k *known) inQueue(messages *wire.MessageCounts) string {
 	return "gets the next message"
 }
 
-// plural is a number with the words that go with it.
+// plural returns a number with the matching words.
 func plural(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one

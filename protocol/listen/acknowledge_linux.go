@@ -5,9 +5,9 @@ import (
 	"syscall"
 )
 
-// acknowledge sends the acknowledgement that the kernel would keep back for up to 40 ms, to save a
-// packet. The socket option does not last: the next write undoes it, so this is called each time
-// (tcp(7), TCP_QUICKACK).
+// acknowledge sends the acknowledgement that the kernel would delay by up to 40 ms to save a
+// packet. The socket option does not last: the next write undoes it, so acknowledge is called each
+// time (tcp(7), TCP_QUICKACK).
 func acknowledge(nc net.Conn) {
 	sc, ok := nc.(syscall.Conn)
 	if !ok {
@@ -17,7 +17,7 @@ func acknowledge(nc net.Conn) {
 	if err != nil {
 		return
 	}
-	// what is no socket of TCP, or closed, has nothing to acknowledge
+	// a connection that is not a TCP socket, or is closed, has nothing to acknowledge
 	_ = raw.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
 	})

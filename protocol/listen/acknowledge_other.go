@@ -4,5 +4,5 @@ package listen
 
 import "net"
 
-// acknowledge does nothing here: how long acknowledgements wait is the kernel's own business.
+// acknowledge does nothing on this system: the kernel decides how long acknowledgements wait.
 func acknowledge(net.Conn) {}

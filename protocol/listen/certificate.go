@@ -22,12 +22,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/private"
 )
 
-// AuthorityFile is the name, below the folder of generated certificates, of the authority's
-// certificate: what clients need.
+// AuthorityFile is the name of the authority's certificate, which clients need, in the folder of
+// generated certificates.
 const AuthorityFile = "ca.pem"
 
-// Names below the folder of generated certificates. A key stands in one file with its certificate,
-// so that no crash can part them.
+// File names in the folder of generated certificates. A key is in one file with its certificate, so
+// that no crash can separate them.
 const (
 	signerFile = "ca-with-key.pem"
 	serverFile = "server-with-key.pem"
@@ -35,15 +35,15 @@ const (
 
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
-	serverLife    = 397 * 24 * time.Hour // what all clients accept
+	serverLife    = 397 * 24 * time.Hour // accepted by all clients
 	renewBefore   = 30 * 24 * time.Hour
 )
 
-// Generated returns a certificate for the host names and addresses, signed by a development
-// authority of its own, and the file with that authority's certificate, which clients have to
-// trust. Both are kept in the folder, made when they are not there or about to expire; the server's
-// also when it lacks a host. What is there and cannot be read is an error. A key that others may
-// read is made private again, with a warning (reliability.md S32).
+// Generated returns a certificate for the host names and addresses, and the file with the
+// certificate of the development authority that signed it, which clients have to trust. Both are
+// kept in the folder. They are made when they are missing or about to expire, and the server's also
+// when it lacks a host. A file that exists and cannot be read is an error. A key file that other
+// users may read is made private again, with a warning (reliability.md S32).
 func Generated(folder string, hosts []string, now time.Time) (cert tls.Certificate, authority string, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return cert, "", err
@@ -78,7 +78,7 @@ func valid(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotBefore) && now.Add(renewBefore).Before(c.NotAfter)
 }
 
-// kept reads a certificate with its key, or makes it when there is none that is good.
+// kept reads a certificate with its key, or makes a new one if none is valid.
 func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, error)) (tls.Certificate, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
@@ -102,8 +102,8 @@ func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, e
 	return tls.X509KeyPair(text, text)
 }
 
-// narrow makes a file with a key its owner's alone. Where that cannot be, such as on a volume whose
-// files have one mode for all, it warns at every start and the broker serves all the same.
+// narrow makes a key file readable by its owner only. Where that is not possible, such as on a
+// volume with one mode for all files, it warns at every start and the broker serves all the same.
 func narrow(file string) {
 	wide, err := private.Narrow(file)
 	mode := fmt.Sprintf("%04o", wide)
@@ -172,7 +172,8 @@ func signed(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})...), nil
 }
 
-// replace puts a file in place whole or not at all, for its owner only.
+// replace writes a file that only its owner can read. After a crash the file is either complete or
+// unchanged.
 func replace(file string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".new") // mode 0600
 	if err != nil {

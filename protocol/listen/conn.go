@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// plain is a connection without TLS of which the first bytes have been read.
+// plain is a connection without TLS whose first bytes have been read.
 type plain struct {
 	net.Conn
 	unread []byte // owned by the reader
@@ -25,7 +25,7 @@ func (c *plain) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// SyscallConn implements [syscall.Conn]: small answers are written straight to the socket.
+// SyscallConn implements [syscall.Conn]: small answers are written directly to the socket.
 func (c *plain) SyscallConn() (syscall.RawConn, error) {
 	if sc, ok := c.Conn.(syscall.Conn); ok {
 		return sc.SyscallConn()
@@ -34,16 +34,16 @@ func (c *plain) SyscallConn() (syscall.RawConn, error) {
 }
 
 // WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. The reader then calls Awake and
-// may read on.
+// can read on.
 func (c *plain) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake lets reads wait again.
 func (c *plain) Awake() error { return c.SetReadDeadline(time.Time{}) }
 
-// past is a time at which everything is over.
+// past is a time before every deadline.
 var past = time.Unix(1, 0)
 
-// Acknowledge makes the kernel acknowledge now what it has received, where it can.
+// Acknowledge makes the kernel acknowledge received data now, where the system allows it.
 func (c *plain) Acknowledge() { acknowledge(c.Conn) }
 
 // CloseWrite closes the sending direction only.
@@ -54,7 +54,7 @@ func (c *plain) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// encrypted is a connection inside TLS of which the first bytes have been read.
+// encrypted is a connection inside TLS whose first bytes have been read.
 type encrypted struct {
 	*tls.Conn
 	unread []byte // owned by the reader
@@ -71,14 +71,14 @@ func (c *encrypted) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WakeReader is [plain.WakeReader]: what has come of a TLS record stays, and the rest is read
+// WakeReader is [plain.WakeReader]. The received part of a TLS record is kept, and the rest is read
 // later.
 func (c *encrypted) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake is [plain.Awake].
 func (c *encrypted) Awake() error { return c.SetReadDeadline(time.Time{}) }
 
-// Acknowledge is [plain.Acknowledge] of the socket beneath.
+// Acknowledge is [plain.Acknowledge] of the socket below.
 func (c *encrypted) Acknowledge() { acknowledge(c.Conn.NetConn()) }
 
 // SetWriteDeadline implements [net.Conn]; see [patience].
@@ -93,8 +93,8 @@ func (c *encrypted) SetDeadline(t time.Time) error {
 	return c.SetReadDeadline(t)
 }
 
-// Write implements [net.Conn]. A TLS connection whose write ran into its deadline is broken, so
-// progress is judged here.
+// Write implements [net.Conn]. A TLS connection breaks when a write runs into its deadline, so
+// Write itself checks for progress.
 func (c *encrypted) Write(p []byte) (int, error) {
 	return inPieces(p, func(piece []byte) error {
 		var deadline time.Time // none
@@ -109,11 +109,11 @@ func (c *encrypted) Write(p []byte) (int, error) {
 	})
 }
 
-// patience is how long a write may make no progress: the time from a call of SetWriteDeadline to
-// the deadline. It is for connections that cannot go on after a missed deadline: each piece of a
-// write gets it anew, so that a peer that reads slowly is kept and one that does not read is not
+// patience bounds the time without progress of a write: the time from a call of SetWriteDeadline to
+// the deadline. It is for connections that cannot continue after a missed deadline. Each piece of a
+// write gets the full time, so a peer that reads slowly is kept and one that does not read is not
 // (reliability.md 8, write without progress).
-type patience struct{ d atomic.Int64 } // nanoseconds; 0: without end
+type patience struct{ d atomic.Int64 } // nanoseconds; 0: unlimited
 
 func (p *patience) until(t time.Time) {
 	if t.IsZero() {
@@ -139,16 +139,16 @@ func inPieces(p []byte, write func([]byte) error) (n int, err error) {
 	}
 }
 
-// pendingConn is a connection that has not been handed to the AMQP server: it is counted until
+// A pendingConn is a connection that has not been handed to the AMQP server. It is counted until
 // leave is called.
 type pendingConn struct {
-	net.Conn        // as it came from the listener
+	net.Conn        // as the listener accepted it
 	host     string // of the peer
-	number   uint64 // in the order they came
-	leave    func() // takes it out of the books; may be called again
+	number   uint64 // in the order of accepts
+	leave    func() // removes it from the count; may be called again
 }
 
-// request is a connection that speaks HTTP. It stays pending until it is closed or carries AMQP.
+// A request is a connection that speaks HTTP. It stays pending until it is closed or carries AMQP.
 type request struct {
 	net.Conn    // plain or encrypted
 	pendingConn *pendingConn
@@ -160,8 +160,8 @@ func (c *request) Close() error {
 	return c.Conn.Close()
 }
 
-// CloseWrite lets net/http end an answer to a peer that is still sending, without the peer losing
-// the answer.
+// CloseWrite allows net/http to end an answer to a peer that is still sending, without the peer
+// losing the answer.
 func (c *request) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -19,26 +19,26 @@ const (
 	readTime   = 30 * time.Second
 	writeTime  = 30 * time.Second
 	idleTime   = 60 * time.Second
-	maxHeader  = 16<<10 - 4<<10 // bytes; net/http allows 4 KiB more than it is told
+	maxHeader  = 16<<10 - 4<<10 // bytes; net/http allows 4 KiB more than it is given
 	maxBody    = 64 << 10
 )
 
-// What the emulator answers (management-api.md 4.1).
+// Answers of the emulator (management-api.md 4.1).
 const (
 	healthy   = `{"status":"healthy","message":"Service is healthy."}`
 	unhealthy = `{"status":"unhealthy","message":"Service not available. Please try after some time."}`
 )
 
-// healthTime is how long the broker may take to show that it works.
+// healthTime bounds the time in which the broker has to show that it works.
 const healthTime = 5 * time.Second
 
-// probe is a question about the broker that needs no token.
+// A probe is a request for the state of the broker that needs no token.
 type probe struct {
-	ask     func(context.Context) error // nil: all is well
+	ask     func(context.Context) error // nil: never unhealthy
 	yes, no string                      // the answers, JSON objects
 }
 
-// probes are the questions by path. With an api-version a request for one of these paths is about
+// probes returns the probes by path. With an api-version a request for one of these paths is about
 // an entity of that name.
 func (s *Server) probes() map[string]probe {
 	return map[string]probe{
@@ -63,7 +63,7 @@ func (s *Server) newHTTP() *http.Server {
 		rest.ServeHTTP(w, r)
 	})))
 	probes := s.probes()
-	// Not a ServeMux, which redirects unclean paths before anybody has looked at the token
+	// Not a ServeMux, which would redirect unclean paths before the token is checked
 	// (reliability.md S21).
 	all := complete(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p, ok := probes[r.URL.Path]; ok && !r.URL.Query().Has("api-version") {
@@ -82,18 +82,19 @@ func (s *Server) newHTTP() *http.Server {
 	}
 }
 
-// lingers is how long Close waits for HTTP connections that are about to end: net/http gives a peer
-// half a second to read its answer before it closes.
+// lingers is the time that Close waits for HTTP connections that are about to end: net/http gives a
+// peer half a second to read its answer before it closes.
 const lingers = time.Second
 
 // answering counts the connections that net/http has.
 type answering struct {
 	mu   sync.Mutex // guards what follows
 	open int
-	none chan struct{} // closed when there is none any more; nil: nobody waits for that
+	none chan struct{} // closed when no connection is left; nil: no call of wait
 }
 
-// state counts connections; net/http calls it. One that carries AMQP is no longer net/http's.
+// state counts connections; net/http calls it. A connection that carries AMQP no longer belongs to
+// net/http.
 func (a *answering) state(_ net.Conn, now http.ConnState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,8 +109,8 @@ func (a *answering) state(_ net.Conn, now http.ConnState) {
 	}
 }
 
-// wait returns when net/http has no connection left, or after lingers: an answer may be waiting for
-// the disk. It is called once.
+// wait returns when net/http has no connection left, or after lingers, because an answer may be
+// waiting for the disk. It is called once.
 func (a *answering) wait() {
 	none := make(chan struct{})
 	a.mu.Lock()
@@ -124,9 +125,9 @@ func (a *answering) wait() {
 	}
 }
 
-// complete adds what net/http does not know of a request and links in answers need: that it came
-// inside TLS, which ends in our own connections, and the address it came to, for a client of
-// HTTP/1.0 that named no host.
+// complete adds two facts to a request that net/http does not know and that links in answers need:
+// that it came inside TLS, which ends in connections of this package, and the address it came to,
+// for an HTTP/1.0 client that named no host.
 func complete(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok {
@@ -151,22 +152,22 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request, p probe) {
 		return
 	}
 	err := p.run(r.Context())
-	conditions := s.conditions() // as they are by now
+	conditions := s.conditions() // read after the probe has run
 	answer := s.report(p.yes, conditions)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		// the client has not gone, which would be the error; and no condition is there, which would
-		// be in the log already
+		// The client is still connected: otherwise its disconnection would be the error. No
+		// condition holds: it would be in the log already.
 		if r.Context().Err() == nil && len(conditions) == 0 {
 			s.logger.Warn("not healthy", "asked", r.URL.Path, "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		answer = s.report(p.no, conditions)
 	}
-	_, _ = io.WriteString(w, answer) // the client may have gone
+	_, _ = io.WriteString(w, answer) // the client may have disconnected
 }
 
-// run returns what is wrong, which only the log says, because probes take no token.
+// run returns the fault that the probe finds. Only the log shows it, because probes need no token.
 func (p probe) run(ctx context.Context) error {
 	if p.ask == nil {
 		return nil
@@ -176,7 +177,7 @@ func (p probe) run(ctx context.Context) error {
 	return p.ask(ctx)
 }
 
-// conditions are the states that last.
+// conditions returns the conditions that hold now.
 func (s *Server) conditions() []Condition {
 	if s.options.Conditions == nil {
 		return nil
@@ -184,8 +185,8 @@ func (s *Server) conditions() []Condition {
 	return s.options.Conditions()
 }
 
-// report is an answer about health: that of the emulator with the conditions and notices, if there
-// are any, behind it.
+// report returns an answer about health: that of the emulator, followed by the conditions and
+// notices, if there are any.
 func (s *Server) report(answer string, conditions []Condition) string {
 	if len(conditions) > 0 {
 		answer = withList(answer, "conditions", conditions)
@@ -205,9 +206,9 @@ func withList(object, name string, list any) string {
 	return strings.TrimSuffix(object, "}") + `,"` + name + `":` + string(text) + "}"
 }
 
-// checkHost refuses requests that came to loopback under a name that is not ours: a page of another
-// site gave its own name our address, and its scripts would be let in as if they came from here
-// (DNS rebinding, reliability.md S24).
+// checkHost refuses requests to loopback under a host name that is not ours. Such a name comes from
+// a page of another site that pointed its own name at our address. Without the check its scripts
+// would be accepted as local (DNS rebinding, reliability.md S24).
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok && isLoopback(c.LocalAddr()) && !s.isOurs(r.Host) {
@@ -218,9 +219,9 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// checkOrigin refuses changes that the page of another origin asks a browser for (reliability.md
-// S23). Clients that are no browsers say nothing of an origin. The upgrade to a WebSocket is a GET,
-// whose origin package websocket checks.
+// checkOrigin refuses changes that a page of another origin makes a browser request (reliability.md
+// S23). Clients that are not browsers send no origin. The upgrade to a WebSocket is a GET, whose
+// origin package websocket checks.
 func checkOrigin(next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -235,7 +236,7 @@ func isLoopback(a net.Addr) bool {
 }
 
 // isOurs reports whether a Host header names this machine. An address cannot be made to resolve to
-// another.
+// another one.
 func (s *Server) isOurs(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

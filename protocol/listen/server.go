@@ -17,59 +17,59 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Mode says which connections a listener takes.
+// Mode says which connections a listener accepts.
 type Mode uint8
 
 const (
-	Any   Mode = iota // everybody, with TLS or without
+	Any   Mode = iota // all, with TLS or without
 	TLS               // only TLS
 	Plain             // only without TLS
 )
 
-// Options says what connections come to. Only AMQP is needed.
+// Options says where connections are handed on to. Only AMQP is required.
 type Options struct {
-	// AMQP serves a connection that speaks AMQP until it is over, and closes it.
+	// AMQP serves a connection that speaks AMQP until it ends, and closes it.
 	AMQP interface{ ServeConn(net.Conn) }
-	// TLS is how TLS is spoken; nil: not at all. At least TLS 1.2 is asked for in any case.
+	// TLS is the configuration of TLS; nil: no TLS. The minimum version is always at least TLS 1.2.
 	TLS *tls.Config
-	// Handler answers what is asked over HTTP, apart from probes and the WebSocket; nil: 404.
-	// Bodies are cut at 64 KiB.
+	// Handler answers HTTP requests other than probes and WebSockets; nil: 404. Bodies are cut at
+	// 64 KiB.
 	Handler http.Handler
-	// Health returns why messages cannot be accepted and stored now, nil if they can. A nil Health:
-	// they always can.
+	// Health returns why messages cannot be accepted and stored now; nil: they can. A nil Health
+	// always returns nil.
 	Health func(context.Context) error
-	// Live returns why a new process should take the place of this one, Ready why clients should
-	// not be sent here; nil: neither. A nil function: there never is a reason.
+	// Live returns why a new process should replace this one, Ready why clients should not be sent
+	// here; nil: no reason. A nil function always returns nil.
 	Live, Ready func(context.Context) error
-	// Notices are what an operator should know although the broker works. Probes show them.
+	// Notices are facts that an operator should know although the broker works. Probes show them.
 	Notices []string
-	// Conditions are the states that keep the broker from doing all of its work now; nil: none are
-	// known. Probes show them to everybody: they say nothing of what is stored.
+	// Conditions returns the states that keep the broker from doing all of its work now; nil: none
+	// are known. Probes show them without a token: they reveal nothing of what is stored.
 	Conditions func() []Condition
-	// Hosts are names by which this machine is known, beside localhost: see the check of S24.
+	// Hosts are the names of this machine, besides localhost: see the check of S24.
 	Hosts  []string
 	Limits Limits
 	Logger *slog.Logger // nil: slog.Default
 }
 
-// Condition is a state that lasts, as probes show it.
+// Condition is a lasting state, as probes show it.
 type Condition struct {
 	State     string     `json:"state"`
 	Since     *time.Time `json:"since,omitempty"`
-	Partition *int       `json:"partition,omitempty"` // nil: it concerns all
-	Cause     string     `json:"cause,omitempty"`     // one word; "": the state says it all
+	Partition *int       `json:"partition,omitempty"` // nil: all partitions
+	Cause     string     `json:"cause,omitempty"`     // one word; "": the state says enough
 }
 
-// Limits bounds what connections cost before it is known what they want (reliability.md 8). Zero
+// Limits bounds the cost of connections whose protocol is not yet known (reliability.md 8). Zero
 // fields mean their defaults.
 type Limits struct {
-	// from accept until it is clear what is spoken, TLS included; default 10 s
+	// from accept until the protocol is known, TLS included; default 10 s
 	FirstBytes time.Duration
 	Handshake  time.Duration // of TLS; default 5 s
-	// connections that are not AMQP's: undecided ones and those of HTTP; default 1,000
+	// connections that do not carry AMQP: undecided ones and those of HTTP; default 1,000
 	Pending        int
-	PendingPerHost int // the same of one address; default 100
-	// connections taken at once, and in a second; more wait in the kernel's queue; default 200
+	PendingPerHost int // the same from one address; default 100
+	// connections accepted at once, and in a second; more wait in the kernel's queue; default 200
 	Accepts int
 }
 
@@ -82,7 +82,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Server hands the connections of its listeners to the server of the protocol that each speaks.
+// A Server hands the connections of its listeners to the server of the protocol that each speaks.
 type Server struct {
 	// set once in New
 	options Options
@@ -94,22 +94,22 @@ type Server struct {
 
 	answering answering
 	accepts   *rate.Limiter // reliability.md 8
-	reports   *rate.Limiter // of refused connections, which come as fast as peers connect
+	reports   *rate.Limiter // of refused connections, which are as fast as peers connect
 
-	mu        sync.Mutex // guards what follows, but for done
+	mu        sync.Mutex // guards the fields below, except done
 	listeners map[net.Listener]struct{}
 	pending   map[*pendingConn]struct{}
 	byHost    map[string]int
 	number    uint64 // of the last connection
-	refused   int    // connections since the last that was reported
+	refused   int    // connections since the last reported one
 	closed    bool
-	done      sync.WaitGroup // one per pending connection, one for HTTP
+	done      sync.WaitGroup // one for each pending connection, one for HTTP
 }
 
-// ErrClosed is what Serve returns after Close.
+// ErrClosed is returned by Serve after Close.
 var ErrClosed = errors.New("listen: server closed")
 
-// New makes a server. Close it, whether it has served or not.
+// New returns a server. The caller must close it, even if it never served.
 func New(o Options) *Server {
 	s := &Server{
 		options: o, limits: o.Limits.withDefaults(), logger: o.Logger, hand: newHandover(),
@@ -125,13 +125,13 @@ func New(o Options) *Server {
 		s.tls.MinVersion = max(s.tls.MinVersion, tls.VersionTLS12)
 	}
 	s.http = s.newHTTP()
-	s.done.Go(func() { _ = s.http.Serve(s.hand) }) // ends with Close, for no other reason
+	s.done.Go(func() { _ = s.http.Serve(s.hand) }) // ends only with Close
 	return s
 }
 
 // Serve accepts connections until the context ends, the listener fails or the server is closed, and
-// closes the listener. Connections stay open: AMQP's belong to [Options.AMQP], the others end with
-// [Server.Close].
+// closes the listener. Connections stay open: those of AMQP belong to [Options.AMQP], the others
+// end with [Server.Close].
 func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 	s.mu.Lock()
 	if s.closed {
@@ -166,7 +166,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 			return ErrClosed
 		case errors.Is(err, net.ErrClosed):
 			return err
-		default: // out of descriptors, most likely (reliability.md F18): those that are open go on
+		default: // most likely out of descriptors (reliability.md F18): open connections continue
 			backoff = min(max(5*time.Millisecond, 2*backoff), time.Second)
 			s.logger.Warn("listen: accept", "error", err, "retry", backoff)
 			s.pause(ctx, backoff)
@@ -174,7 +174,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 	}
 }
 
-// pause waits, but not beyond the end of the context or of the server.
+// pause waits for d, or until the end of the context or of the server.
 func (s *Server) pause(ctx context.Context, d time.Duration) {
 	if d <= 0 {
 		return
@@ -186,9 +186,9 @@ func (s *Server) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// admit counts a connection as pending, or closes it and returns nil; wait is how long to wait
-// before the next accept. Closed ones do not count: an address over its limit takes nothing from
-// the others.
+// admit counts a connection as pending, or closes it and returns nil; wait is the time before the
+// next accept. Closed connections do not count: an address over its limit takes nothing from
+// others.
 func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	v = &pendingConn{Conn: nc, host: hostOf(nc.RemoteAddr())}
 	s.mu.Lock()
@@ -222,8 +222,8 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	return v, wait
 }
 
-// toTell counts a refusal. It returns how many there have been since the last one that was
-// reported, or 0 when this one is not to be reported.
+// toTell counts a refusal. It returns the number of refusals since the last reported one, or 0 if
+// this one is not reported.
 func (s *Server) toTell(why string) (n int) {
 	if why == "" {
 		return 0
@@ -236,9 +236,9 @@ func (s *Server) toTell(why string) (n int) {
 	return n
 }
 
-// displace closes the oldest pending connection of the address that has most of them, for the sake
-// of an address that has at least two fewer, and reports whether there was one. So an address that
-// fills the limit keeps nobody else out.
+// displace makes room for an address: it closes the oldest pending connection of the address that
+// has the most, if that address has at least two more than this one. It reports whether it closed
+// one. So an address that fills the limit keeps no other address out.
 func (s *Server) displace(host string) bool {
 	most, victim := s.byHost[host]+1, (*pendingConn)(nil)
 	for v := range s.pending {
@@ -260,7 +260,8 @@ func (s *Server) forget(v *pendingConn) {
 	s.strike(v)
 }
 
-// strike no longer counts a pending connection, if it was counted. The caller holds the mutex.
+// strike removes a pending connection from the count, if it was counted. The caller holds the
+// mutex.
 func (s *Server) strike(v *pendingConn) {
 	if _, ok := s.pending[v]; !ok {
 		return
@@ -281,7 +282,7 @@ func hostOf(a net.Addr) string {
 	return a.String()
 }
 
-// receive finds out what a pending connection speaks and hands it on.
+// receive finds out which protocol a pending connection speaks and hands it on.
 func (s *Server) receive(v *pendingConn, mode Mode) {
 	nc, k, err := s.meet(v, mode)
 	switch {
@@ -303,9 +304,9 @@ func (s *Server) receive(v *pendingConn, mode Mode) {
 	}
 }
 
-// meet looks at the first bytes and, where they ask for it, goes through the TLS handshake and
-// looks again. Deadlines are off when it returns a connection. A bug in it, or in what it calls,
-// ends this connection alone (reliability.md F21).
+// meet looks at the first bytes. If they ask for TLS, it performs the handshake and looks again.
+// When it returns a connection, the connection has no deadlines. A panic in it ends this connection
+// only (reliability.md F21).
 func (s *Server) meet(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -338,7 +339,7 @@ func (s *Server) meet(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error
 	return &plain{Conn: v.Conn, unread: first}, k, v.SetDeadline(time.Time{})
 }
 
-// meetInside speaks TLS, then looks at the first bytes inside.
+// meetInside performs the TLS handshake, then looks at the first bytes inside.
 func (s *Server) meetInside(outer net.Conn, deadline time.Time) (net.Conn, kind, error) {
 	if soon := time.Now().Add(s.limits.Handshake); soon.Before(deadline) {
 		if err := outer.SetDeadline(soon); err != nil {
@@ -359,10 +360,10 @@ func (s *Server) meetInside(outer net.Conn, deadline time.Time) (net.Conn, kind,
 	return &encrypted{Conn: tc, unread: first}, k, outer.SetDeadline(time.Time{})
 }
 
-// refusePlain tells a peer without TLS, in the protocol it speaks, that TLS is needed.
+// refusePlain tells a peer without TLS, in the peer's protocol, that TLS is needed.
 func refusePlain(nc net.Conn, k kind) error {
 	switch k {
-	case amqpPlain, amqpToTLS: // the header that would be welcome (wire-protocol.md 1.1)
+	case amqpPlain, amqpToTLS: // the header that the broker accepts (wire-protocol.md 1.1)
 		_, _ = nc.Write(tlsHeader)
 	case httpMethod:
 		_, _ = io.WriteString(nc, "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nThis port speaks HTTPS.\n")
@@ -370,8 +371,8 @@ func refusePlain(nc net.Conn, k kind) error {
 	return fmt.Errorf("listen: %s without TLS", k)
 }
 
-// Close stops accepting and ends every connection that AMQP does not have. Those that carry AMQP
-// inside a WebSocket are AMQP's.
+// Close stops accepting and ends every connection that does not carry AMQP. Connections that carry
+// AMQP inside a WebSocket belong to the AMQP server.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -395,7 +396,7 @@ func (s *Server) isClosed() bool {
 	return s.closed
 }
 
-// handover is a listener whose connections are those found to speak HTTP.
+// A handover is a listener whose connections are those that speak HTTP.
 type handover struct {
 	conns chan net.Conn
 	quit  chan struct{}
@@ -406,7 +407,7 @@ func newHandover() *handover {
 	return &handover{conns: make(chan net.Conn), quit: make(chan struct{})}
 }
 
-// over gives a connection to Accept; false: the listener is closed.
+// over passes a connection to Accept; it returns false if the listener is closed.
 func (h *handover) over(c net.Conn) bool {
 	select {
 	case h.conns <- c:

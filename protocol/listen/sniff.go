@@ -5,12 +5,12 @@ import (
 	"net"
 )
 
-// kind is what the first bytes of a connection announce.
+// kind is the protocol that the first bytes of a connection announce.
 type kind uint8
 
 const (
 	undecided  kind = iota // more bytes are needed
-	amqpPlain              // an AMQP protocol header, of any layer but TLS
+	amqpPlain              // an AMQP protocol header, of any layer except TLS
 	amqpToTLS              // the AMQP header that asks for TLS (AMQP 5.2.1)
 	tlsHello               // a TLS handshake record
 	httpMethod             // the first letter of an HTTP method
@@ -21,20 +21,22 @@ func (k kind) String() string {
 	return [...]string{"nothing", "AMQP", "AMQP asking for TLS", "TLS", "HTTP", "an unknown protocol"}[k]
 }
 
-const headerSize = 8 // of an AMQP protocol header, which is the longest to tell
+const headerSize = 8 // of an AMQP protocol header, the longest prefix that is needed
 
 var (
 	amqpLetters = []byte("AMQP")
 	tlsHeader   = []byte{'A', 'M', 'Q', 'P', 2, 1, 0, 0}
 )
 
-// classify judges what has come so far. With headerSize bytes it is never undecided.
+// classify returns the protocol that the bytes so far announce. With headerSize bytes the result is
+// never undecided.
 func classify(first []byte) kind {
 	if len(first) == 0 {
 		return undecided
 	}
 	switch c := first[0]; {
-	case c == 0x16: // ContentType handshake of RFC 8446, 5.1; no version of AMQP or HTTP begins so
+	// ContentType handshake of RFC 8446, 5.1; no version of AMQP or HTTP begins with it
+	case c == 0x16:
 		return tlsHello
 	case bytes.HasPrefix(amqpLetters, first):
 		return undecided
@@ -52,7 +54,7 @@ func classify(first []byte) kind {
 	return unknown
 }
 
-// look reads until the kind is clear, and never beyond a protocol header. An error comes with kind
+// look reads until the kind is known, and never beyond a protocol header. With an error the kind is
 // undecided.
 func look(nc net.Conn) (first []byte, k kind, err error) {
 	buf := make([]byte, headerSize)

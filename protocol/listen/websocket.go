@@ -16,21 +16,22 @@ import (
 	"github.com/coder/websocket"
 )
 
-// socketPath is where AMQP is spoken inside a WebSocket; SDKs add a slash or not (wire-protocol.md
-// 1.2).
+// socketPath is the path of AMQP inside a WebSocket; some SDKs add a slash (wire-protocol.md 1.2).
 const socketPath = "/$servicebus/websocket"
 
-// subProtocols that mean AMQP, in the order of preference.
+// subProtocols are the sub-protocols that mean AMQP, in order of preference.
 var subProtocols = []string{"AMQPWSB10", "amqp"}
 
-// closeTime is how long a peer has to answer the WebSocket's close. AMQP has said good-bye by then.
+// closeTime bounds the time in which a peer has to answer the WebSocket's close. AMQP has already
+// closed by then.
 const closeTime = 2 * time.Second
 
 func isSocketPath(path string) bool {
 	return strings.EqualFold(strings.TrimSuffix(path, "/"), socketPath)
 }
 
-// websocket turns a request into a connection of the AMQP server, and returns when that is over.
+// websocket turns a request into a connection of the AMQP server, and returns when that connection
+// ends.
 func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	c, ok := r.Context().Value(requestKey{}).(*request)
 	if !ok {
@@ -41,11 +42,11 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: subProtocols, CompressionMode: websocket.CompressionDisabled})
-	if err != nil { // answered already
+	if err != nil { // Accept has answered already
 		s.logger.Debug("listen: WebSocket refused", "remote", c.RemoteAddr(), "error", err)
 		return
 	}
-	ws.SetReadLimit(-1) // a message is read as it comes, its size costs nothing
+	ws.SetReadLimit(-1) // a message is read as it arrives, its size costs nothing
 	nc := &socket{ws: ws, conn: c, over: make(chan struct{})}
 	c.pendingConn.leave()
 	if c.isTLS() {
@@ -53,7 +54,7 @@ func (s *Server) websocket(w http.ResponseWriter, r *http.Request) {
 	} else {
 		s.options.AMQP.ServeConn(nc)
 	}
-	<-nc.over // closed by whoever served it
+	<-nc.over // closed by the AMQP server
 }
 
 func offersAMQP(h http.Header) bool {
@@ -69,23 +70,23 @@ func offersAMQP(h http.Header) bool {
 	return false
 }
 
-// socket is the stream of bytes in the binary messages of a WebSocket. Where messages begin and end
-// means nothing.
+// A socket is the stream of bytes in the binary messages of a WebSocket. Message boundaries mean
+// nothing.
 type socket struct {
 	ws   *websocket.Conn
-	conn *request // beneath
+	conn *request // the connection below
 	over chan struct{}
 
 	closing atomic.Bool
-	code    atomic.Int64 // why it is closed; 0: it is simply over
-	message io.Reader    // the one being read; owned by the reader
+	code    atomic.Int64 // code that the peer is told at the close; 0: a normal end
+	message io.Reader    // the message being read; owned by the reader
 	patience
 }
 
-// encryptedSocket is a socket inside TLS.
+// An encryptedSocket is a socket inside TLS.
 type encryptedSocket struct{ *socket }
 
-// ConnectionState tells, by being there, that the connection is encrypted.
+// ConnectionState shows, because the method exists, that the connection is encrypted.
 func (c *encryptedSocket) ConnectionState() tls.ConnectionState {
 	return c.conn.Conn.(*encrypted).ConnectionState()
 }
@@ -116,7 +117,7 @@ func (c *socket) Read(p []byte) (int, error) {
 	}
 }
 
-// ended makes the peer's close the end of the stream.
+// ended turns the peer's close into the end of the stream.
 func ended(err error) error {
 	switch websocket.CloseStatus(err) {
 	case websocket.StatusNormalClosure, websocket.StatusGoingAway, websocket.StatusNoStatusRcvd:
@@ -134,7 +135,7 @@ func (c *socket) Write(p []byte) (int, error) {
 		}
 		defer cancel()
 		err := c.ws.Write(ctx, websocket.MessageBinary, piece)
-		// also of a piece that went out just then: the WebSocket is closed by its context
+		// also after a piece that was just written: the end of its context closes the WebSocket
 		if ctx.Err() != nil {
 			return os.ErrDeadlineExceeded
 		}
@@ -142,16 +143,16 @@ func (c *socket) Write(p []byte) (int, error) {
 	})
 }
 
-// Acknowledge is [plain.Acknowledge] of the socket beneath.
+// Acknowledge is [plain.Acknowledge] of the socket below.
 func (c *socket) Acknowledge() { acknowledge(c.conn.pendingConn.Conn) }
 
-// Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's own
-// good-bye, which unblocks Read and Write when it is over; another one cuts the connection.
+// Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's closing
+// handshake, which unblocks Read and Write when it ends. Another call cuts the connection.
 func (c *socket) Close() error {
 	if c.closing.Swap(true) {
 		return c.conn.pendingConn.Close()
 	}
-	go func() { // not longer than closeTime
+	go func() { // for at most closeTime
 		defer close(c.over)
 		late := time.AfterFunc(closeTime, func() { c.conn.pendingConn.Close() })
 		defer late.Stop()

@@ -15,20 +15,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/jsontext"
 )
 
-// Prefix is what the paths of all requests begin with. No entity can have such a name.
+// Prefix begins the paths of all requests. No entity can have such a name.
 const Prefix = "/$ledger"
 
-// ContentType is that of every body and every answer.
+// ContentType is the content type of every body and of every answer that is JSON.
 const ContentType = "application/json"
 
-// MaxBody bounds the body of a request, and MaxAnswer that of an answer, bytes.
+// MaxBody bounds the bytes of the body of a request, and MaxAnswer those of an answer.
 const (
 	MaxBody   = 8 << 10
 	MaxAnswer = 1 << 20
 )
 
-// A backup is the one answer that is no JSON: a tar archive, with headers that say which backup it
-// is, of what moment, and about how many bytes there are in it.
+// A backup is the one answer that is not JSON. It is a tar archive. Its headers say which backup it
+// is, its moment, and its approximate number of bytes.
 const (
 	BackupType  = "application/x-tar"
 	BackupID    = "X-Ledgerbus-Backup-Id"
@@ -36,8 +36,8 @@ const (
 	BackupBytes = "X-Ledgerbus-Backup-Bytes"
 )
 
-// LinesType is that of answers about the past: a JSON object per line, each a [Line], as they are
-// found. MaxLine bounds one, bytes.
+// LinesType is the content type of answers about the past: one JSON object per line, each a [Line],
+// sent as they are found. MaxLine bounds the bytes of a line.
 const (
 	LinesType = "application/x-ndjson"
 	MaxLine   = 1 << 20
@@ -45,22 +45,23 @@ const (
 
 // Line is a line of an answer about the past.
 type Line struct {
-	// answer, row, note, next, or one of those below
+	// answer, row, note, next, or one of the constants below
 	Part   string          `json:"part"`
 	Text   string          `json:"text,omitempty"`   // for people
 	Fields json.RawMessage `json:"fields,omitempty"` // for programs: an object
-	Code   string          `json:"code,omitempty"`   // of Failed: that of an [Error]
+	Code   string          `json:"code,omitempty"`   // of Failed: the code of an [Error]
 }
 
-// The parts of lines that are not part of the answer itself. One that ends with neither End nor
+// Parts of lines that do not belong to the answer itself. An answer that ends with neither End nor
 // Failed broke off.
 const (
-	Waiting = "wait"   // nothing was found for some seconds; more comes
-	End     = "end"    // this was all
-	Failed  = "failed" // there is more, which cannot be told
+	Waiting = "wait"   // nothing was found for some seconds; the search continues
+	End     = "end"    // the answer is complete
+	Failed  = "failed" // the rest of the answer cannot be given
 )
 
-// AppendLine appends a line as it is sent, with its end. Fields have to be JSON without line ends.
+// AppendLine appends a line, with its line end, as it is sent. Fields must be JSON without line
+// ends.
 func AppendLine(dst []byte, l *Line) []byte {
 	dst = jsontext.AppendString(append(dst, `{"part":`...), l.Part)
 	if l.Text != "" {
@@ -75,8 +76,8 @@ func AppendLine(dst []byte, l *Line) []byte {
 	return append(dst, "}\n"...)
 }
 
-// ReadLine reads a line. Its fields are checked, and stay JSON. Members that are not known are left
-// out: a newer broker may say more.
+// ReadLine reads a line. It checks the fields, and leaves them as JSON. It ignores unknown members:
+// a newer broker may send more.
 func ReadLine(text []byte, l *Line) error {
 	*l = Line{}
 	if len(text) > MaxLine {
@@ -112,40 +113,40 @@ func ReadLine(text []byte, l *Line) error {
 	return err
 }
 
-// Partitions is the answer to a list.
+// Partitions is the answer to a request for all partitions.
 type Partitions struct {
 	Partitions []Partition `json:"partitions"`
 }
 
-// Partition is how a partition of the log is.
+// Partition is the state of a partition of the log.
 type Partition struct {
 	ID    int        `json:"id"`
 	State string     `json:"state"`           // serving, starting, fenced or refused
-	Since *time.Time `json:"since,omitempty"` // when the state began; nil: nobody knows
-	// one line; "" while it serves and nothing that it has stored is known to be damaged
+	Since *time.Time `json:"since,omitempty"` // when the state began; nil: unknown
+	// one line; "" while it serves, unless stored data of it is known to be damaged
 	Cause string `json:"cause,omitempty"`
-	// the access rule or subject that asked for the state; "": nobody did
+	// the access rule or subject that caused the state; "": none
 	By string `json:"by,omitempty"`
-	// Scrubbed is when all of its log had been read again; nil: it has not been yet.
+	// Scrubbed is when the last complete check of its log ended; nil: none has ended yet.
 	Scrubbed *time.Time `json:"scrubbed,omitempty"`
 }
 
-// HistoryPolicies is how long history is kept.
+// HistoryPolicies are the policies of the namespace and of all patterns.
 type HistoryPolicies struct {
 	Namespace NamespaceHistory `json:"namespace"` // where no policy says otherwise
 	Policies  []HistoryPolicy  `json:"policies"`  // the most specific one first
 }
 
-// NamespaceHistory is what settings say, or what holds without them.
+// NamespaceHistory is the policy of the namespace: the settings, or the defaults.
 type NamespaceHistory struct {
 	HistoryPolicy
-	Share int `json:"share"` // percent of the disk that all history may take
-	// history is kept even when sends have to be refused for want of room
+	Share int `json:"share"` // percent of the disk that all history may use
+	// history is kept even when sends must be refused because the disk is full
 	BeforeSends bool `json:"beforeSends"`
 }
 
-// HistoryPolicy is how long history of the entities that a pattern matches is kept: a time such as
-// 7d or 36h, none, unlimited, or "" where it says nothing.
+// HistoryPolicy says how long history is kept of the entities that a pattern matches: a time such
+// as 7d or 36h, none, or unlimited. "" says nothing.
 type HistoryPolicy struct {
 	Pattern string `json:"pattern,omitempty"`
 	Events  string `json:"events,omitempty"`
@@ -153,18 +154,19 @@ type HistoryPolicy struct {
 	Undo    string `json:"undo,omitempty"`
 }
 
-// Erase says which message's body is to be erased.
+// Erase names the message whose body is to erase.
 type Erase struct {
-	Entity   string `json:"entity"`   // path; a dead-letter queue has the messages of its entity
+	// path; messages of a dead-letter queue have the path of its entity
+	Entity   string `json:"entity"`
 	Sequence int64  `json:"sequence"` // of the message
 }
 
-// Erased is a message without a body.
+// Erased is a message whose body was erased.
 type Erased struct {
 	Entity   string `json:"entity"`
 	Sequence int64  `json:"sequence"`
-	Bytes    uint32 `json:"bytes"`            // that the body had
-	Before   bool   `json:"before,omitempty"` // it was gone already
+	Bytes    uint32 `json:"bytes"`            // size that the body had
+	Before   bool   `json:"before,omitempty"` // the body was gone before
 }
 
 // Failure is every answer with a status of 400 or more.
@@ -172,15 +174,15 @@ type Failure struct {
 	Error Error `json:"error"`
 }
 
-// Error says what is wrong with a request: the code to programs, the message to people.
+// Error says what is wrong with a request: the code for programs, the message for people.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
 
-// Arguments reads the body of a request into a value that has a field for each argument, which is
-// left as it is where there is no body. It refuses whatever is not one JSON object of members that
-// are known, each of them once.
+// Arguments decodes the body of a request into a value with a field for each argument, and leaves
+// the value unchanged if there is no body. It refuses a body that is not one JSON object, and
+// members that are unknown or repeated.
 func Arguments(body []byte, into any) error {
 	text := bytes.TrimSpace(body)
 	switch {
@@ -208,7 +210,7 @@ func Arguments(body []byte, into any) error {
 }
 
 // twice returns the name of a member that the next value has twice, in any spelling that names the
-// same field; "": it has none. The value is valid JSON.
+// same field; "": there is none. The value must be valid JSON.
 func twice(d *json.Decoder) string {
 	begin, _ := d.Token()
 	if begin != json.Delim('{') && begin != json.Delim('[') {
@@ -232,7 +234,7 @@ func twice(d *json.Decoder) string {
 	return ""
 }
 
-// Answer reads an answer. Members that are not known are left out: a newer broker may say more.
+// Answer decodes an answer. It ignores unknown members: a newer broker may send more.
 func Answer(body []byte, into any) error {
 	if len(body) > MaxAnswer {
 		return fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
