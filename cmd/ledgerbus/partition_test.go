@@ -79,5 +79,5 @@ func TestPartitionsOfTheBroker(t *testing.T) {
 	}
 	s.run(1, "ledgerbus: fence partition 0: Partition 0 holds the catalogue: it cannot be fenced or restarted by itself. (status 409)", "partition", "fence", "0")
 	s.run(1, "ledgerbus: restart partition 1: Partition 1 is serving. (status 409)", "partition", "restart", "1")
-	s.run(1, `ledgerbus: fence partition 4: There is no partition "4"; there are 0 to 3. (status 404)`, "partition", "fence", "4")
+	s.run(1, `ledgerbus: fence partition 4: There is no partition "4"; partitions are 0 to 3. (status 404)`, "partition", "fence", "4")
 }

@@ -14,11 +14,11 @@ import (
 // arguments.
 func TestReceiversCommand(t *testing.T) {
 	s := steps{t, startBroker(t)}
-	s.run(0, "orders: no messages\nnobody receives", "receivers", "orders")
-	if got := s.run(0, "…", "receivers", "orders", "-o", "json"); !strings.HasPrefix(got, `{"entity":"orders","why":["nobody receives"],"messages":{"active":0,`) {
+	s.run(0, "orders: no messages\nno receiver is attached", "receivers", "orders")
+	if got := s.run(0, "…", "receivers", "orders", "-o", "json"); !strings.HasPrefix(got, `{"entity":"orders","why":["no receiver is attached"],"messages":{"active":0,`) {
 		t.Error(got)
 	}
-	s.run(0, "orders/$DeadLetterQueue: no messages\nnobody receives", "receivers", "orders/$dlq")
+	s.run(0, "orders/$DeadLetterQueue: no messages\nno receiver is attached", "receivers", "orders/$dlq")
 	for args, want := range map[string]string{
 		"none": "could not be found", "": "receivers takes the path", "orders#1": "is not the path of an entity", "@0/17": "is not the path of an entity", "orders extra": "receivers takes the path",
 	} {

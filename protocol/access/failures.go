@@ -23,10 +23,10 @@ type Failures struct {
 	free, most int // failures without delay; failures before the address is refused
 
 	mu     sync.Mutex // guards byHost
-	byHost map[string]failed
+	byHost map[string]addressFailures
 }
 
-type failed struct {
+type addressFailures struct {
 	left  *rate.Limiter // failures before the address is refused
 	until time.Time     // end of the refusal; zero: not refused
 }
@@ -35,7 +35,7 @@ type failed struct {
 // free of them in a minute. The first free failures cost nothing and later ones are delayed. An
 // address with an empty bucket is refused for a minute.
 func NewFailures(free, most int) *Failures {
-	return &Failures{free: free, most: most, byHost: map[string]failed{}}
+	return &Failures{free: free, most: most, byHost: map[string]addressFailures{}}
 }
 
 // Refused reports whether an address has failed to log in too often.
@@ -60,7 +60,7 @@ func (f *Failures) Failed(host string, now time.Time) (wait time.Duration, refus
 	h, known := f.byHost[host]
 	// after a refusal an address begins again
 	if !known || !h.until.IsZero() && !now.Before(h.until) {
-		h = failed{left: rate.NewLimiter(rate.Limit(float64(min(f.free, f.most))/failureWindow.Seconds()), f.most)}
+		h = addressFailures{left: rate.NewLimiter(rate.Limit(float64(min(f.free, f.most))/failureWindow.Seconds()), f.most)}
 	}
 	h.left.AllowN(now, 1)
 	left := h.left.TokensAt(now)

@@ -52,11 +52,11 @@ type JWT struct {
 // neither whether nor where (reliability.md S4).
 func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 	if o.Issuer == "" || len(o.Audiences) == 0 || slices.Contains(o.Audiences, "") {
-		return nil, errors.New("access: an issuer and at least one audience are needed")
+		return nil, errors.New("access: missing issuer or audience")
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	client := cautious(o.Client)
+	client := limitedClient(o.Client)
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), o.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("access: discovery of %s: %w", o.Issuer, err)
@@ -68,7 +68,7 @@ func NewJWT(ctx context.Context, o JWTOptions) (*JWT, error) {
 		return nil, fmt.Errorf("access: discovery of %s: %w", o.Issuer, err)
 	}
 	if !strings.HasPrefix(found.Keys, "https://") && !strings.HasPrefix(o.Issuer, "http://") {
-		return nil, fmt.Errorf("access: discovery of %s: the keys are not at an https address", o.Issuer)
+		return nil, fmt.Errorf("access: discovery of %s: the address of the keys is not https", o.Issuer)
 	}
 	j := &JWT{issuer: o.Issuer, audiences: o.Audiences, roles: cmp.Or(o.RolesClaim, "roles"), keys: &keySet{url: found.Keys, client: client}}
 	if err := j.keys.fetch(ctx, time.Now()); err != nil {

@@ -271,7 +271,7 @@ func TestDiscoveryFails(t *testing.T) {
 	defer moved.Close()
 	for url, want := range map[string]string{
 		lying.URL: "issuer did not match", empty.URL: "no keys", gone.URL: "500", moved.URL: "302", "http://127.0.0.1:1": "connection refused",
-		"": "an issuer and at least one audience are needed", hung.URL: context.DeadlineExceeded.Error(),
+		"": "missing issuer or audience", hung.URL: context.DeadlineExceeded.Error(),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		if url == hung.URL {

@@ -93,7 +93,7 @@ func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error
 		return nil, err
 	}
 	if len(t.Signatures) != 1 {
-		return nil, errors.New("not one signature")
+		return nil, errors.New("the token must have exactly one signature")
 	}
 	id := t.Signatures[0].Header.KeyID
 	for _, key := range k.keys.Load().Keys {
@@ -104,11 +104,11 @@ func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error
 			return payload, nil
 		}
 	}
-	return nil, errors.New("no key of the issuer fits")
+	return nil, errors.New("no key of the issuer matches the signature")
 }
 
-// cautious is a client that follows no redirect and reads at most maxKeys bytes of an answer.
-func cautious(base *http.Client) *http.Client {
+// limitedClient returns a client that follows no redirect and reads at most maxKeys bytes of an answer.
+func limitedClient(base *http.Client) *http.Client {
 	c := &http.Client{}
 	if base != nil {
 		*c = *base
@@ -117,16 +117,16 @@ func cautious(base *http.Client) *http.Client {
 	if transport == nil {
 		transport = &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	}
-	c.Transport = bounded{transport}
+	c.Transport = limitedTransport{transport}
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c
 }
 
-// bounded cuts answers that are too long.
-type bounded struct{ http.RoundTripper }
+// limitedTransport cuts answers that are too long.
+type limitedTransport struct{ http.RoundTripper }
 
 // RoundTrip implements [http.RoundTripper].
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+func (b limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
 		response.Body = struct {

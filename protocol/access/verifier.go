@@ -21,7 +21,7 @@ var (
 	// ErrUnsupported: this kind of token is not accepted.
 	ErrUnsupported = errors.New("access: tokens of this kind are not accepted")
 	// ErrSignature: the token has an unknown rule or issuer, or a wrong signature.
-	ErrSignature = errors.New("access: token of an unknown signer or badly signed")
+	ErrSignature = errors.New("access: token has an unknown signer or a wrong signature")
 	// ErrExpired: the token was valid earlier; the grant returned with it says until when.
 	ErrExpired = errors.New("access: token expired")
 	// ErrScope: the token is valid for another resource or audience.

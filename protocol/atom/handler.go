@@ -101,7 +101,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 // without one nothing is told, not even what paths there are (reliability.md S21).
 func (r *request) answer(w http.ResponseWriter) error {
 	if !r.h.knownHost(r.Host) {
-		return refuse(http.StatusMisdirectedRequest, 0, "The host name is not one of this broker's; the setting hosts lists those that are.")
+		return refuse(http.StatusMisdirectedRequest, 0, "Unknown host name; the setting hosts lists the names of this broker.")
 	}
 	r.route = parseRoute(r.URL.Path)
 	if err := r.authenticate(); err != nil {
@@ -139,7 +139,7 @@ func (r *request) answer(w http.ResponseWriter) error {
 func (r *request) acceptable() error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return badRequest("The query of the request cannot be read; in it, percent signs and semicolons are percent-encoded.")
+		return badRequest("The query of the request cannot be read; percent signs and semicolons in it must be percent-encoded.")
 	}
 	if r.options, err = optionsOf(q, r.route.kind); err != nil {
 		return err

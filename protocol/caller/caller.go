@@ -17,9 +17,9 @@ var (
 	// ErrNoToken: the request has no Authorization header.
 	ErrNoToken = errors.New("caller: no token")
 	// ErrPlain: the request has a key, over a connection that others can read.
-	ErrPlain = errors.New("caller: a key without TLS")
+	ErrPlain = errors.New("caller: key sent without TLS")
 	// ErrAddress: the caller's address has sent too many bad tokens.
-	ErrAddress = errors.New("caller: too many bad tokens of this address")
+	ErrAddress = errors.New("caller: too many bad tokens from this address")
 )
 
 // Limits of texts that a caller can put into the audit, in bytes.
@@ -99,7 +99,7 @@ func (d *Authenticator) failed(r *http.Request, err error, now time.Time) {
 	}
 	wait, refused := d.Failures.Failed(peer(r), now)
 	if refused {
-		d.logger().Warn("address refused after bad tokens", "address", peer(r))
+		d.logger().Warn("caller: address refused after bad tokens", "address", peer(r))
 	}
 	if wait == 0 {
 		return

@@ -66,7 +66,7 @@ func (b backup) send(c *call) {
 		err = out.Close()
 	}
 	if err != nil { // the client must not mistake it for a complete archive
-		c.h.Logger.Warn("ledger: a backup was not sent to its end", "id", b.ID(), "error", err)
+		c.h.Logger.Warn("ledger: backup broke off", "id", b.ID(), "error", err)
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -76,6 +76,6 @@ func (b backup) send(c *call) {
 type patient struct{ c *call }
 
 func (p patient) Write(b []byte) (int, error) {
-	p.c.takes(stallTime)
+	p.c.extendDeadlines(stallTime)
 	return p.c.w.Write(b)
 }

@@ -119,19 +119,19 @@ func (c *call) answer() (any, error) {
 	}
 	switch {
 	case !c.grant.Rights.Has(needed):
-		return nil, refuse(http.StatusForbidden, "This request needs the right %v, which the token does not give.", needed)
+		return nil, refuse(http.StatusForbidden, "The token lacks the right %v, which this request needs.", needed)
 	case methods != nil:
 		c.w.Header().Set("Allow", strings.Join(methods, ", "))
 		return nil, refuse(http.StatusMethodNotAllowed, "This path allows %s, not %.20q.", strings.Join(methods, ", "), c.Method)
 	case r == nil:
-		return nil, refuse(http.StatusNotFound, "There is no such request; docs/guide/ledger-api.md lists those of this version.")
+		return nil, refuse(http.StatusNotFound, "Unknown request; docs/guide/ledger-api.md lists the requests of this version.")
 	}
 	c.vars = vars
 	if c.query, err = url.ParseQuery(c.URL.RawQuery); err != nil {
-		return nil, refuse(http.StatusBadRequest, "The query of the request cannot be read; in it, percent signs and semicolons are percent-encoded.")
+		return nil, refuse(http.StatusBadRequest, "The query of the request cannot be read; percent signs and semicolons in it must be percent-encoded.")
 	}
 	if !r.takesQuery() && len(c.query) > 0 {
-		return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; what it takes stands in its path and its body.",
+		return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; its arguments are in its path and body.",
 			slices.Min(slices.Collect(maps.Keys(c.query))))
 	}
 	if c.Method != http.MethodGet {
@@ -172,9 +172,9 @@ func (c *call) arguments(into any) error {
 	return nil
 }
 
-// takes extends the deadlines of a request that may take longer than others. The client may still
+// extendDeadlines extends the deadlines of a request that may take longer than others. The client may still
 // disconnect earlier.
-func (c *call) takes(most time.Duration) {
+func (c *call) extendDeadlines(most time.Duration) {
 	until := time.Now().Add(most)
 	control := http.NewResponseController(c.w)
 	// after this time the server considers the client disconnected

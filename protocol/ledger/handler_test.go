@@ -195,12 +195,12 @@ func TestQueriesRefused(t *testing.T) {
 		if r.isQuestion() {
 			right = sign("sb://"+host, "auditor", readKey)
 		}
-		fragment := "no parameter \"state\"; what it takes stands in its path and its body"
+		fragment := "no parameter \"state\"; its arguments are in its path and body"
 		switch {
 		case r.isQuestion():
 			fragment = "has no argument \"state\""
 		case r.takesQuery():
-			fragment = "no parameter \"state\"; it has one, entity"
+			fragment = "no parameter \"state\"; its one parameter is entity"
 		}
 		a.refused(a.do(r.method, path+"?state=fenced", "", "Authorization", right), 400, "invalid", fragment)
 		for _, query := range []string{"?since=%zz", "?since=-1m;until=now"} {
@@ -240,7 +240,7 @@ func TestPartitions(t *testing.T) {
 			t.Errorf("partition %s: status %d, %s", id, w.Code, w.Body)
 		}
 	}
-	a.refused(a.do("POST", "/$ledger/v1/partitions/3/fence", ""), 404, "not-found", `There is no partition "3"; there are 0 to 2.`)
+	a.refused(a.do("POST", "/$ledger/v1/partitions/3/fence", ""), 404, "not-found", `There is no partition "3"; partitions are 0 to 2.`)
 }
 
 // A restart goes on when its client has gone, a fence need not.
@@ -271,7 +271,7 @@ func TestRefusals(t *testing.T) {
 		{engine.Refuse(engine.NotFound, "none"), 404, "not-found", "none"},
 		{engine.Refuse(engine.Busy, "Its disk fails."), 503, "busy", "Its disk fails."},
 		{engine.Refuse(engine.InvalidArgument, "no"), 400, "invalid", "no"},
-		{context.DeadlineExceeded, 503, "busy", "may still happen"},
+		{context.DeadlineExceeded, 503, "busy", "may still be carried out"},
 		{engine.ErrUnknown, 500, "internal", "the broker's log says why"},
 	} {
 		for _, act := range []string{"fence", "restart"} {
@@ -297,7 +297,7 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 	for _, r := range routes {
 		path := "/$ledger/" + strings.ReplaceAll(r.path, "{id}", "1")
 		a := newAPI(t)
-		a.refused(a.do(r.method, path, "", "Authorization", ""), 401, "unauthorized", "no Authorization")
+		a.refused(a.do(r.method, path, "", "Authorization", ""), 401, "unauthorized", "Missing Authorization")
 		a.refused(a.do(r.method, path, "", "Authorization", sign("sb://"+host, "sender", sendKey)), 403, "forbidden", "the right "+r.right.String())
 		reader := a.do(r.method, path, "", "Authorization", sign("sb://"+host, "auditor", readKey))
 		if r.right == access.Manage {
@@ -331,8 +331,8 @@ func TestUnknownPaths(t *testing.T) {
 		if !Owns(path) {
 			t.Errorf("%s goes to the management API", path)
 		}
-		a.refused(a.do("GET", path, ""), 404, "not-found", "There is no such request")
-		a.refused(a.do("GET", path, "", "Authorization", ""), 401, "unauthorized", "no Authorization")
+		a.refused(a.do("GET", path, ""), 404, "not-found", "Unknown request")
+		a.refused(a.do("GET", path, "", "Authorization", ""), 401, "unauthorized", "Missing Authorization")
 		a.refused(a.do("GET", path, "", "Authorization", sign("sb://"+host, "sender", sendKey)), 403, "forbidden", "the right Manage")
 	}
 	for _, path := range []string{"/", "", "/ledger/v1/partitions", "/$ledgers", "/$Resources/Queues", "/orders/$ledger/v1"} {
@@ -365,7 +365,7 @@ func TestBodies(t *testing.T) {
 		{spaces(wire.MaxBody + 1), nil, 413, "too-large", "8192 bytes"},
 		{`{"reason":"x"}`, nil, 400, "invalid", `unknown field "reason"`},
 		{`[]`, nil, 400, "invalid", "The body is not a JSON object."},
-		{`{}{}`, nil, 400, "invalid", "more in the body"},
+		{`{}{}`, nil, 400, "invalid", "more than one JSON object"},
 		{`{`, nil, 400, "invalid", "cannot be read"},
 		{"{\"\xff\":1}", nil, 400, "invalid", "not UTF-8"},
 		{`{}`, []string{"Content-Type", "text/plain"}, 415, "not-json", "application/json"},

@@ -49,7 +49,7 @@ func (a historyArguments) policy() (p event.HistoryPolicy, err error) {
 			continue
 		}
 		if *f.into, err = event.ParseRetention(f.text); err != nil {
-			return p, refuse(http.StatusBadRequest, "The retention %s: %v.", f.name, err)
+			return p, refuse(http.StatusBadRequest, "Invalid retention %s: %v.", f.name, err)
 		}
 	}
 	return p, nil
@@ -64,7 +64,7 @@ func (c *call) setHistoryPolicy() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.sayOfHistory(engine.PutHistoryPolicy{Pattern: args.Pattern, Policy: policy})
+	return c.changeHistoryPolicy(engine.PutHistoryPolicy{Pattern: args.Pattern, Policy: policy})
 }
 
 func (c *call) deleteHistoryPolicy() (any, error) {
@@ -74,12 +74,12 @@ func (c *call) deleteHistoryPolicy() (any, error) {
 	if err := c.arguments(&args); err != nil {
 		return nil, err
 	}
-	return c.sayOfHistory(engine.PutHistoryPolicy{Pattern: args.Pattern, Remove: true})
+	return c.changeHistoryPolicy(engine.PutHistoryPolicy{Pattern: args.Pattern, Remove: true})
 }
 
-// sayOfHistory sets or removes the policy of a pattern, and answers with all policies. The policy
+// changeHistoryPolicy sets or removes the policy of a pattern, and answers with all policies. The policy
 // of the namespace comes from the settings.
-func (c *call) sayOfHistory(cmd engine.PutHistoryPolicy) (any, error) {
+func (c *call) changeHistoryPolicy(cmd engine.PutHistoryPolicy) (any, error) {
 	if err := engine.CheckHistoryPattern(cmd.Pattern); err != nil {
 		return nil, err
 	}

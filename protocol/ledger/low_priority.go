@@ -30,30 +30,30 @@ type lowPriorityLog struct {
 	refused bool
 }
 
-// everything replaces the indexes or the base that a log does not have: each search returns the
+// wholeLog replaces the indexes or the base that a log does not have: each search returns the
 // whole log.
-type everything struct {
+type wholeLog struct {
 	log.Partition
 	log.Bases
 }
 
 // Find implements [log.Finder].
-func (e everything) Find(log.Search) ([]log.Stretch, error) {
+func (e wholeLog) Find(log.Search) ([]log.Stretch, error) {
 	first, end := e.Partition.Bounds()
 	return []log.Stretch{{From: first, To: end}}, nil
 }
 
 // Base implements [log.Bases].
-func (everything) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
+func (wholeLog) Base() (log.BaseInfo, bool) { return log.BaseInfo{}, false }
 
 func newLowPriorityLog(p log.Partition, from *source) *lowPriorityLog {
 	s := &lowPriorityLog{Partition: p, from: from}
 	var ok bool
 	if s.Finder, ok = p.(log.Finder); !ok {
-		s.Finder = everything{Partition: p}
+		s.Finder = wholeLog{Partition: p}
 	}
 	if s.Bases, ok = p.(log.Bases); !ok {
-		s.Bases = everything{Partition: p}
+		s.Bases = wholeLog{Partition: p}
 	}
 	return s
 }

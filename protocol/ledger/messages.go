@@ -18,9 +18,9 @@ func (c *call) eraseMessage() (any, error) {
 		return nil, err
 	}
 	if what.Entity == "" || what.Sequence <= 0 {
-		return nil, refuse(http.StatusBadRequest, "Which message? The body must have entity and sequence.")
+		return nil, refuse(http.StatusBadRequest, "Missing or invalid message; the body must have entity and sequence (1 or more).")
 	}
-	c.takes(eraseTime)
+	c.extendDeadlines(eraseTime)
 	out, err := c.h.Erasures.EraseBody(c.Context(), what.Entity, event.SequenceNumber(what.Sequence), c.origin(), c.why)
 	if err != nil {
 		return nil, err

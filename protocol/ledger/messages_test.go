@@ -13,10 +13,10 @@ func TestEraseMessage(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"entity":"orders","sequence":17}`: `200 {"entity":"orders","sequence":17,"bytes":300}`,
 		`{"entity":"orders","sequence":8}`:  `200 {"entity":"orders","sequence":8,"bytes":300,"before":true}`,
-		``:                                  `400 {"error":{"code":"invalid","message":"Which message?`,
-		`{"entity":"orders"}`:               `400 {"error":{"code":"invalid","message":"Which message?`,
-		`{"sequence":17}`:                   `400 {"error":{"code":"invalid","message":"Which message?`,
-		`{"entity":"orders","sequence":-1}`: `400 {"error":{"code":"invalid","message":"Which message?`,
+		``:                                  `400 {"error":{"code":"invalid","message":"Missing or invalid message; `,
+		`{"entity":"orders"}`:               `400 {"error":{"code":"invalid","message":"Missing or invalid message; `,
+		`{"sequence":17}`:                   `400 {"error":{"code":"invalid","message":"Missing or invalid message; `,
+		`{"entity":"orders","sequence":-1}`: `400 {"error":{"code":"invalid","message":"Missing or invalid message; `,
 		`{"entity":"orders","sequence":17,"all":true}`: `400 {"error":{"code":"invalid","message":"The body cannot be read`,
 	} {
 		w := a.do("POST", "/$ledger/v1/messages/erase", body)

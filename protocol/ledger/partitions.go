@@ -18,7 +18,7 @@ func (c *call) listPartitions() (any, error) {
 	all := c.h.Operations.Partitions()
 	list := wire.Partitions{Partitions: make([]wire.Partition, len(all))}
 	for i, p := range all {
-		list.Partitions[i] = partitionShown(p)
+		list.Partitions[i] = showPartition(p)
 	}
 	return list, nil
 }
@@ -31,7 +31,7 @@ func (c *call) fencePartition() (any, error) {
 	if err := c.h.Operations.FencePartition(c.Context(), id, c.origin(), c.why); err != nil {
 		return nil, err
 	}
-	return partitionShown(c.h.Operations.Partitions()[id]), nil
+	return showPartition(c.h.Operations.Partitions()[id]), nil
 }
 
 // restartPartition continues when the client disconnects: closing a terminal must not leave a
@@ -41,14 +41,14 @@ func (c *call) restartPartition() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.takes(restartTime + time.Minute)
+	c.extendDeadlines(restartTime + time.Minute)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), restartTime)
 	defer cancel()
 	status, err := c.h.Operations.RestartPartition(ctx, id, c.origin(), c.why)
 	if err != nil {
 		return nil, err
 	}
-	return partitionShown(status), nil
+	return showPartition(status), nil
 }
 
 // partition returns the partition that the path names. A request about a partition has no other
@@ -61,13 +61,13 @@ func (c *call) partition() (engine.PartitionID, error) {
 	text := c.vars["id"]
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > last || text != strconv.Itoa(n) {
-		return 0, refuse(http.StatusNotFound, "There is no partition %.20q; there are 0 to %d.", text, last)
+		return 0, refuse(http.StatusNotFound, "There is no partition %.20q; partitions are 0 to %d.", text, last)
 	}
 	return engine.PartitionID(n), nil
 }
 
-// partitionShown returns a partition as answers show it.
-func partitionShown(p engine.PartitionStatus) wire.Partition {
+// showPartition returns a partition as answers show it.
+func showPartition(p engine.PartitionStatus) wire.Partition {
 	shown := wire.Partition{ID: int(p.ID), State: p.State.String(), Cause: p.Cause, By: p.By}
 	if p.Since != 0 {
 		since := p.Since.Std().UTC()

@@ -14,25 +14,25 @@ const (
 	lastTime = time.Second
 )
 
-var errSlow = refuse(http.StatusServiceUnavailable, "The answer was read so slowly that it gave way to another question; ask again, and read faster.")
+var errSlow = refuse(http.StatusServiceUnavailable, "The answer was read too slowly and was ended in favour of another question; ask again and read faster.")
 
 // answers holds the answers that are being sent. A reader that takes little or nothing must not
 // keep others from asking: see giveWay.
 type answers struct {
 	mu   sync.Mutex // guards what follows
-	sent map[*answering]bool
+	sent map[*lineAnswer]bool
 }
 
-func (s *answers) begin(a *answering) {
+func (s *answers) begin(a *lineAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.sent == nil {
-		s.sent = map[*answering]bool{}
+		s.sent = map[*lineAnswer]bool{}
 	}
 	s.sent[a] = true
 }
 
-func (s *answers) end(a *answering) {
+func (s *answers) end(a *lineAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sent, a)
@@ -56,7 +56,7 @@ func (s *answers) giveWay(places slots) bool {
 	}
 }
 
-func (s *answers) slowest() (slowest *answering) {
+func (s *answers) slowest() (slowest *lineAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	longest := slowAfter
@@ -85,14 +85,14 @@ func (p *patience) all() time.Duration {
 }
 
 // patiently calls send and counts the time until the reader of the answer has taken the bytes.
-func (a *answering) patiently(send func() error) error {
+func (a *lineAnswer) patiently(send func() error) error {
 	p := &a.reader
 	p.mu.Lock()
 	p.since = time.Now()
 	if a.ctx.Err() == nil {
-		a.takes(stallTime)
+		a.extendDeadlines(stallTime)
 	} else {
-		a.takes(lastTime)
+		a.extendDeadlines(lastTime)
 	}
 	p.mu.Unlock()
 	err := send()
@@ -100,14 +100,14 @@ func (a *answering) patiently(send func() error) error {
 	defer p.mu.Unlock()
 	p.waited += time.Since(p.since)
 	p.since = time.Time{}
-	a.takes(questionTime + time.Minute) // a long time may pass before there is something to send
+	a.extendDeadlines(questionTime + time.Minute) // a long time may pass before there is something to send
 	return err
 }
 
 // giveWay ends the answer now, whatever its reader does.
-func (a *answering) giveWay() {
+func (a *lineAnswer) giveWay() {
 	a.reader.mu.Lock()
 	defer a.reader.mu.Unlock()
 	a.stop(errSlow)
-	a.takes(0)
+	a.extendDeadlines(0)
 }

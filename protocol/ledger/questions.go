@@ -39,8 +39,8 @@ const (
 
 var (
 	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered already, which is the limit; try again later.", mostQuestions)
-	errMemory        = refuse(http.StatusServiceUnavailable, "There is too little memory for a question about the past; messages come first.")
-	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v: ask about a shorter time or fewer entities, or put the question to a backup with --data.", questionTime)
+	errMemory        = refuse(http.StatusServiceUnavailable, "Too little memory for a question about the past, because messages have priority; try again later.")
+	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v; ask about a shorter time or fewer entities, or query a backup with --data.", questionTime)
 )
 
 // question returns the route of the question with this verb.
@@ -54,9 +54,9 @@ func question(verb string) route {
 			return nil, refuse(http.StatusBadRequest, "%s.", sentence(err))
 		}
 		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
-			return nil, refuse(http.StatusForbidden, "Bodies need the right %v, which the token does not give.", access.ReadBodies)
+			return nil, refuse(http.StatusForbidden, "The token lacks the right %v, which bodies need.", access.ReadBodies)
 		}
-		return c.readHistory(func(ctx context.Context, from past.Source, a *answering) error {
+		return c.readHistory(func(ctx context.Context, from past.Source, a *lineAnswer) error {
 			l := past.New(from, a.tell)
 			l.Remember(&c.h.memory)
 			return l.Put(ctx, q)
@@ -75,7 +75,7 @@ func fits(query url.Values) error {
 	for name, texts := range query {
 		for _, text := range texts {
 			if len(text) > maxText && name != "message" || len(text) > maxMessage {
-				return refuse(http.StatusBadRequest, "Not a question: %.20s has more than %d bytes, or a message more than %d.", name, maxText, maxMessage)
+				return refuse(http.StatusBadRequest, "Parameter %.20s is too long; the limit is %d bytes, for message %d bytes.", name, maxText, maxMessage)
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func fits(query url.Values) error {
 
 // readHistory returns an answer that is read from the logs of the broker, or an error if there is
 // no room for another one.
-func (c *call) readHistory(read func(context.Context, past.Source, *answering) error) (any, error) {
+func (c *call) readHistory(read func(context.Context, past.Source, *lineAnswer) error) (any, error) {
 	if !c.h.questions.TryAcquire() && !c.h.answers.giveWay(c.h.questions) {
 		return nil, errManyQuestions
 	}
@@ -96,7 +96,7 @@ func (c *call) readHistory(read func(context.Context, past.Source, *answering) e
 		c.h.questions.Release()
 		return nil, errMemory
 	}
-	return &answering{call: c, share: share, read: read}, nil
+	return &lineAnswer{call: c, share: share, read: read}, nil
 }
 
 // slots bounds the number of requests that are answered at a time.
@@ -115,11 +115,11 @@ func (s slots) TryAcquire() bool {
 // Release frees a slot.
 func (s slots) Release() { <-s }
 
-// answering is an answer that is sent line by line, as the lines are found.
-type answering struct {
+// lineAnswer is an answer that is sent line by line, as the lines are found.
+type lineAnswer struct {
 	*call
 	share  *budget.Share
-	read   func(context.Context, past.Source, *answering) error
+	read   func(context.Context, past.Source, *lineAnswer) error
 	fields []byte          // of the line that is being sent, as JSON
 	done   int             // bytes read and sent since the last rest
 	ctx    context.Context // ends with the answer
@@ -134,14 +134,14 @@ type answering struct {
 	gone   error     // why the client can no longer be reached; nil: it can
 }
 
-func (a *answering) send(c *call) {
+func (a *lineAnswer) send(c *call) {
 	ctx, cancel := context.WithTimeoutCause(c.Context(), questionTime, errLong)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer c.h.questions.Release()
 	defer func() { a.share.Give(a.share.Has()); a.share.Close() }()
-	c.takes(questionTime + time.Minute)
+	c.extendDeadlines(questionTime + time.Minute)
 	a.last = time.Now()
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
@@ -158,7 +158,7 @@ func (a *answering) send(c *call) {
 }
 
 // readSafely turns a panic into an error, because a part of the answer may have been sent.
-func (a *answering) readSafely(from past.Source) (err error) {
+func (a *lineAnswer) readSafely(from past.Source) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			a.h.Logger.Error("ledger: panic", "method", a.Method, "path", a.URL.Path, "panic", p, "stack", stack())
@@ -169,7 +169,7 @@ func (a *answering) readSafely(from past.Source) (err error) {
 }
 
 // tell sends a line of an answer, together with lines that follow shortly after it.
-func (a *answering) tell(l past.Line) error {
+func (a *lineAnswer) tell(l past.Line) error {
 	fields, err := l.AppendJSON(a.fields[:0])
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (a *answering) tell(l past.Line) error {
 	return a.put(wire.Line{Part: l.Part.String(), Text: l.Text, Fields: fields})
 }
 
-func (a *answering) put(l wire.Line) error {
+func (a *lineAnswer) put(l wire.Line) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.lines.Write(wire.AppendLine(a.lines.AvailableBuffer(), &l))
@@ -193,7 +193,7 @@ func (a *answering) put(l wire.Line) error {
 }
 
 // flush sends everything that waits. The caller holds mu.
-func (a *answering) flush() {
+func (a *lineAnswer) flush() {
 	if a.write(); a.gone == nil {
 		a.gone = a.patiently(http.NewResponseController(a.w).Flush)
 		a.behind = false
@@ -202,7 +202,7 @@ func (a *answering) flush() {
 
 // write sends what waits, except what the server buffers: the end of a chunk is sent with the next
 // write, which saves the broker a packet. The caller holds mu.
-func (a *answering) write() {
+func (a *lineAnswer) write() {
 	if a.gone != nil {
 		return
 	}
@@ -222,7 +222,7 @@ func (a *answering) write() {
 
 // keepTelling sends waiting lines, or tells the client that there are none yet, until the answer is
 // complete.
-func (a *answering) keepTelling(over <-chan struct{}) {
+func (a *lineAnswer) keepTelling(over <-chan struct{}) {
 	tick := time.NewTicker(tellAfter)
 	defer tick.Stop()
 	for {
@@ -246,9 +246,9 @@ func (a *answering) keepTelling(over <-chan struct{}) {
 
 // end sends the last line: that the answer is complete, or why it is not. An answer without such a
 // line broke off.
-func (a *answering) end(err error) {
+func (a *lineAnswer) end(err error) {
 	if a.gone != nil { // the client has disconnected, which is not a fault
-		a.h.Logger.Debug("ledger: the client of an answer has gone", "path", a.URL.Path, "error", a.gone)
+		a.h.Logger.Debug("ledger: client of an answer disconnected", "path", a.URL.Path, "error", a.gone)
 		return
 	}
 	if err == nil {
@@ -267,7 +267,7 @@ func (a *answering) end(err error) {
 }
 
 // unanswered returns the refusal for a question that cannot be answered.
-func (a *answering) unanswered(err error) *refusal {
+func (a *lineAnswer) unanswered(err error) *refusal {
 	var damage *log.CorruptError
 	var r *refusal
 	switch {
@@ -278,9 +278,9 @@ func (a *answering) unanswered(err error) *refusal {
 	case errors.Is(err, past.ErrNothing):
 		return refuse(http.StatusNotFound, "%s.", sentence(err))
 	case errors.Is(err, log.ErrGone):
-		return refuse(http.StatusServiceUnavailable, "The history that was asked about was removed while it was being read: %s.", strings.TrimPrefix(err.Error(), "log: "))
+		return refuse(http.StatusServiceUnavailable, "The requested history was removed while it was being read: %s.", strings.TrimPrefix(err.Error(), "log: "))
 	case errors.As(err, &damage):
-		return refuse(http.StatusServiceUnavailable, "Partition %d cannot be read: ledgerbus partition list says why.", damage.Partition)
+		return refuse(http.StatusServiceUnavailable, "Partition %d cannot be read; ledgerbus partition list shows why.", damage.Partition)
 	case errors.Is(err, context.Canceled):
 		return refuse(http.StatusServiceUnavailable, "The client closed the request.")
 	}

@@ -221,7 +221,7 @@ func TestBodiesNeedTheirRight(t *testing.T) {
 	a.written()
 	const path = "/$ledger/v1/log?partition=0&bodies="
 	auditor, reviewer := sign("sb://"+host, "auditor", readKey), sign("sb://"+host, "reviewer", readKey)
-	a.refused(a.do("GET", path+"true", "", "Authorization", auditor), 403, "forbidden", "Bodies need the right ReadBodies")
+	a.refused(a.do("GET", path+"true", "", "Authorization", auditor), 403, "forbidden", "lacks the right ReadBodies")
 	for token, has := range map[string]bool{auditor: false, reviewer: true} {
 		w := a.do("GET", path+fmt.Sprint(has), "", "Authorization", token)
 		if lines := a.lines(w); w.Code != 200 || lines[len(lines)-1].Part != wire.End || strings.Contains(w.Body.String(), `"Body"`) != has {
@@ -249,7 +249,7 @@ func TestLinesDoNotStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := &flushes{ResponseWriter: httptest.NewRecorder()}
-		a := &answering{call: &call{w: w}, last: time.Now(), ctx: t.Context()}
+		a := &lineAnswer{call: &call{w: w}, last: time.Now(), ctx: t.Context()}
 		over, told := make(chan struct{}), make(chan struct{})
 		go func() { defer close(told); a.keepTelling(over) }()
 		line := wire.Line{Part: "row", Text: strings.Repeat("x", linesKept)}
@@ -434,7 +434,7 @@ func TestClientHangsUp(t *testing.T) {
 	w := newReader(0)
 	w.err = &net.OpError{Op: "write", Err: syscall.ECONNRESET}
 	a.h.ServeHTTP(w, r)
-	if said := a.log.String(); strings.Contains(said, "level=ERROR") || !strings.Contains(said, "has gone") {
+	if said := a.log.String(); strings.Contains(said, "level=ERROR") || !strings.Contains(said, "disconnected") {
 		t.Errorf("the log says %s", said)
 	}
 }
@@ -452,7 +452,7 @@ func TestQuestionsWithoutMemory(t *testing.T) {
 	big, _ := hh.Memory.Open()
 	big.Owe(200 << 20)
 	hh.Memory.Look(time.Now())
-	a.refused(a.do("GET", "/$ledger/v1/at?at=now", ""), 503, "busy", "too little memory")
+	a.refused(a.do("GET", "/$ledger/v1/at?at=now", ""), 503, "busy", "Too little memory")
 	big.Give(200 << 20)
 	if got := len(hh.questions); got != 0 {
 		t.Errorf("%d questions are being answered", got)

@@ -28,15 +28,15 @@ const (
 func (c *call) receivers() (any, error) {
 	for name := range c.query {
 		if name != "entity" {
-			return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; it has one, entity.", name)
+			return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; its one parameter is entity.", name)
 		}
 	}
 	path := strings.Trim(c.query.Get("entity"), "/")
 	if len(c.query["entity"]) != 1 || path == "" {
-		return nil, refuse(http.StatusBadRequest, "This request has one parameter, entity: the path of a queue, a subscription, or a sub-queue such as orders/$dlq.")
+		return nil, refuse(http.StatusBadRequest, "Missing, empty or repeated parameter entity; it is the path of a queue, a subscription, or a sub-queue such as orders/$dlq.")
 	}
 	if !c.h.looks.TryAcquire() {
-		return nil, refuse(http.StatusServiceUnavailable, "%d looks at receivers are being taken already, which is the limit; try again.", mostLooks)
+		return nil, refuse(http.StatusServiceUnavailable, "%d requests about receivers are being answered already, which is the limit; try again.", mostLooks)
 	}
 	defer c.h.looks.Release()
 	if i := len(path) - len("$dlq"); i > 0 && strings.EqualFold(path[i:], "$dlq") {
@@ -63,7 +63,7 @@ func showReceivers(of engine.Target, partitions []engine.PartitionNow, links eng
 		list.Partitions = append(list.Partitions, wire.ReceiverPartition{ID: int(p.ID), State: p.State.String(), Trouble: trouble(p), Requests: p.Mail, Late: p.Late})
 	}
 	all := joinReceivers(partitions, links.Links)
-	list.Why = nobodyReceives(of, partitions, len(all), len(links.Silent) > 0)
+	list.Why = obstacles(of, partitions, len(all), len(links.Silent) > 0)
 	if list.More = max(0, len(all)-wire.MaxReceivers); list.More > 0 {
 		all = all[:wire.MaxReceivers]
 	}
@@ -95,8 +95,8 @@ func sumMessages(partitions []engine.PartitionNow) *wire.MessageCounts {
 	return sum
 }
 
-// known is the joined knowledge about one receiver.
-type known struct {
+// receiverView is the joined knowledge about one receiver.
+type receiverView struct {
 	of         *engine.Receiver
 	link       *engine.LinkNow // nil: its connection has not answered
 	ports      []*engine.PortNow
@@ -104,12 +104,12 @@ type known struct {
 }
 
 // joinReceivers joins the knowledge about each receiver, ordered by connection and link.
-func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*known {
-	byReceiver := map[*engine.Receiver]*known{}
-	find := func(r *engine.Receiver) *known {
+func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*receiverView {
+	byReceiver := map[*engine.Receiver]*receiverView{}
+	find := func(r *engine.Receiver) *receiverView {
 		k := byReceiver[r]
 		if k == nil {
-			k = &known{of: r}
+			k = &receiverView{of: r}
 			for i := range partitions {
 				if slices.Contains(r.Hosts(), partitions[i].ID) && r.At(partitions[i].ID) != 0 {
 					k.partitions = append(k.partitions, &partitions[i])
@@ -129,18 +129,18 @@ func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*
 			k.ports = append(k.ports, p)
 		}
 	}
-	all := make([]*known, 0, len(byReceiver))
+	all := make([]*receiverView, 0, len(byReceiver))
 	for _, k := range byReceiver {
 		all = append(all, k)
 	}
-	slices.SortFunc(all, func(a, b *known) int {
+	slices.SortFunc(all, func(a, b *receiverView) int {
 		return cmp.Or(cmp.Compare(a.of.Origin.Connection, b.of.Origin.Connection), cmp.Compare(a.of.Origin.Link, b.of.Origin.Link), cmp.Compare(a.of.Tag, b.of.Tag))
 	})
 	return all
 }
 
 // shown returns a receiver as the answer has it.
-func (k *known) shown(messages *wire.MessageCounts) wire.Receiver {
+func (k *receiverView) shown(messages *wire.MessageCounts) wire.Receiver {
 	o := k.of.Origin
 	w := wire.Receiver{Connection: o.Connection, Remote: o.RemoteAddress, Client: short(o.Product), Container: short(o.ContainerID),
 		By: short(o.Principal), Link: short(o.Link), Verdict: k.verdict(messages)}

@@ -43,12 +43,12 @@ func TestReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	const path = "/$ledger/v1/receivers"
-	a.is(a.do("GET", path+"?entity=orders", ""), `{"entity":"orders","why":["nobody receives"],"messages":{"active":0,"locked":0,"deferred":0,"scheduled":0,"transferring":0,"deadLettered":0,"transferDeadLettered":0},"partitions":[],"receivers":[],"refused":[]}`)
+	a.is(a.do("GET", path+"?entity=orders", ""), `{"entity":"orders","why":["no receiver is attached"],"messages":{"active":0,"locked":0,"deferred":0,"scheduled":0,"transferring":0,"deadLettered":0,"transferDeadLettered":0},"partitions":[],"receivers":[],"refused":[]}`)
 	a.fake.live.partitions = []engine.PartitionNow{{Mail: 3, MaxMail: 100}}
 	a.fake.live.links.Silent = []uint64{4}
-	a.is(a.do("GET", path+"?entity=/orders/$dlq", ""), `{"entity":"orders/$DeadLetterQueue","why":["partition 0 is behind its disk and takes no requests: 3 wait"],"partitions":[{"id":0,"state":"serving","trouble":"partition 0 is behind its disk and takes no requests: 3 wait","requests":3}],"receivers":[],"refused":[],"silent":[4]}`)
+	a.is(a.do("GET", path+"?entity=/orders/$dlq", ""), `{"entity":"orders/$DeadLetterQueue","why":["partition 0 waits for its disk and takes no requests: 3 are queued"],"partitions":[{"id":0,"state":"serving","trouble":"partition 0 waits for its disk and takes no requests: 3 are queued","requests":3}],"receivers":[],"refused":[],"silent":[4]}`)
 	for _, query := range []string{"", "?entity=", "?entity=/", "?entity=a&entity=b"} {
-		a.refused(a.do("GET", path+query, ""), 400, "invalid", "one parameter, entity")
+		a.refused(a.do("GET", path+query, ""), 400, "invalid", "parameter entity; it is the path")
 	}
 	a.refused(a.do("GET", path+"?entity=a&top=3", ""), 400, "invalid", `no parameter "top"`)
 	a.refused(a.do("GET", path+"?entity=none", ""), 404, "not-found", "none")
@@ -58,7 +58,7 @@ func TestReceivers(t *testing.T) {
 	for range mostLooks {
 		h.looks <- struct{}{}
 	}
-	a.refused(a.do("GET", path+"?entity=orders", ""), 503, "busy", "looks at receivers")
+	a.refused(a.do("GET", path+"?entity=orders", ""), 503, "busy", "requests about receivers")
 }
 
 // TestVerdict: of several causes the one is told that has to end first. What a test with real
@@ -74,8 +74,8 @@ func TestVerdict(t *testing.T) {
 		{func(*engine.LinkNow, *engine.PartitionNow, *engine.PortNow) {}, "gets the next message"},
 		{func(_ *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) {
 			port.SessionFull, port.Session = true, "A"
-		}, `its session "A" has as many locked messages as it may`},
-		{func(_ *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) { port.Late = 3 }, "comes behind 3 requests of its connection"},
+		}, `its session "A" has reached its limit of locked messages`},
+		{func(_ *engine.LinkNow, _ *engine.PartitionNow, port *engine.PortNow) { port.Late = 3 }, "waits for 3 earlier requests of its connection"},
 		{func(_ *engine.LinkNow, p *engine.PartitionNow, port *engine.PortNow) {
 			p.Conditions, port.Late = []string{"disk-full"}, 3
 		}, "the disk of partition 0 is full"},
@@ -93,7 +93,7 @@ func TestVerdict(t *testing.T) {
 		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) { l.Window, l.Credit = 0, 0 }, "its client takes no transfers"},
 		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) {
 			l.Blocked, l.Backlog, l.Window = 2100*time.Millisecond, 4096, 0
-		}, "waits for its socket: 4096 bytes are not taken, and the write began 2.1s ago"},
+		}, "waits for its socket: 4096 bytes are not written, and the write began 2.1s ago"},
 		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) { l.Held = 10 }, "its connection holds 10 of 10 unsettled"},
 	} {
 		r := &engine.Receiver{Entity: orders, Origin: &engine.Origin{}}
@@ -118,11 +118,11 @@ func TestVerdictOfPartitions(t *testing.T) {
 	parts := []engine.PartitionNow{{Answered: true, Ports: ports(4)}, {ID: 1, Answered: true, Ports: ports(2)}}
 	links := engine.LinksNow{Links: []engine.LinkNow{{Receiver: r, Credit: 5, MaxHeld: 10, Window: 1}}}
 	verdict := func() string { return showReceivers(engine.Target{Entity: split}, parts, links).Receivers[0].Verdict }
-	if got := verdict(); got != "waits its turn behind 2 others" {
+	if got := verdict(); got != "waits its turn; 2 others are served first" {
 		t.Error(got)
 	}
 	parts[1] = engine.PartitionNow{ID: 1, State: engine.PartitionFenced}
-	if got := verdict(); got != "waits its turn behind 4 others" {
+	if got := verdict(); got != "waits its turn; 4 others are served first" {
 		t.Error(got)
 	}
 	parts[0] = engine.PartitionNow{State: engine.PartitionFenced}
@@ -139,15 +139,15 @@ func TestNobodyReceives(t *testing.T) {
 		change func(*engine.Target)
 		want   string
 	}{
-		{func(*engine.Target) {}, "5 receivers are attached, as many as may be: others are refused"},
-		{func(of *engine.Target) { of.Entity.Properties.Status = event.Disabled }, "its status is Disabled: nobody may receive"},
+		{func(*engine.Target) {}, "5 receivers are attached, which is the limit: others are refused"},
+		{func(of *engine.Target) { of.Entity.Properties.Status = event.Disabled }, "its status is Disabled: receiving is not allowed"},
 		{func(of *engine.Target) {
 			of.SubQueue, of.Entity.Properties.ForwardDeadLetteredMessagesTo = event.DeadLetter, "dead"
-		}, "it forwards to dead: nobody may receive"},
+		}, "it forwards to dead: receiving is not allowed"},
 	} {
 		of := engine.Target{Entity: &engine.Entity{Path: "q"}}
 		c.change(&of)
-		if got := nobodyReceives(of, full, 5, false); !slices.Contains(got, c.want) {
+		if got := obstacles(of, full, 5, false); !slices.Contains(got, c.want) {
 			t.Errorf("%q; want %q", got, c.want)
 		}
 	}

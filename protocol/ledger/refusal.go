@@ -49,19 +49,19 @@ func unverified(err error) *refusal {
 	const status = http.StatusUnauthorized
 	switch {
 	case errors.Is(err, caller.ErrNoToken):
-		return refuse(status, "The request has no Authorization header: it needs a shared access signature of a rule with the right Manage, a bearer token, or name and key of a rule (Basic).")
+		return refuse(status, "Missing Authorization header; send a shared access signature of a rule with the right Manage, a bearer token, or the name and key of a rule (Basic).")
 	case errors.Is(err, caller.ErrPlain):
-		return refuse(status, "Basic authentication is accepted over TLS and on loopback alone: others could read the key.")
+		return refuse(status, "Basic authentication is accepted only over TLS and on loopback; elsewhere others could read the key.")
 	case errors.Is(err, caller.ErrAddress):
 		return refuse(http.StatusTooManyRequests, "Too many tokens from this address were invalid; try again in a minute.")
 	case errors.Is(err, access.ErrExpired):
 		return refuse(status, "The token has expired.")
 	case errors.Is(err, access.ErrScope):
-		return refuse(status, "The token is for another resource: one for the namespace is needed.")
+		return refuse(status, "The token is for another resource; a token for the namespace is needed.")
 	case errors.Is(err, access.ErrMalformed):
 		return refuse(status, "The token cannot be read.")
 	case errors.Is(err, access.ErrSignature):
-		return refuse(status, "The token is signed with an unknown key, or its signature is wrong; or no rule has this name and key.")
+		return refuse(status, "The token is signed with an unknown key, its signature is wrong, or no rule has this name and key.")
 	}
 	return refuse(status, "Tokens of this kind are not accepted.")
 }
@@ -77,7 +77,7 @@ func (c *call) refused(err error) *refusal {
 	case errors.As(err, &e):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		// the client has disconnected, or the deadline has passed
-		return refuse(http.StatusServiceUnavailable, "There was no answer in time; what was asked for may still happen.")
+		return refuse(http.StatusServiceUnavailable, "The request timed out; it may still be carried out.")
 	default:
 		c.h.Logger.Error("ledger: request failed", "method", c.Method, "path", c.URL.Path, "error", err)
 		return internal()

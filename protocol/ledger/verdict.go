@@ -14,8 +14,8 @@ import (
 // slowSocket is the time after which a blocked write counts as the cause that delays deliveries.
 const slowSocket = 100 * time.Millisecond
 
-// nobodyReceives returns the causes that keep every receiver of a sub-queue from messages.
-func nobodyReceives(of engine.Target, partitions []engine.PartitionNow, receivers int, silent bool) (why []string) {
+// obstacles returns the causes that keep every receiver of a sub-queue from messages.
+func obstacles(of engine.Target, partitions []engine.PartitionNow, receivers int, silent bool) (why []string) {
 	why = []string{}
 	say := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	p := &of.Entity.Properties
@@ -27,24 +27,24 @@ func nobodyReceives(of engine.Target, partitions []engine.PartitionNow, receiver
 		say("it is a topic: messages are received from its subscriptions")
 	}
 	if p.Status == event.Disabled || p.Status == event.ReceiveDisabled {
-		say("its status is %v: nobody may receive", p.Status)
+		say("its status is %v: receiving is not allowed", p.Status)
 	}
 	if forwards != "" && of.SubQueue != event.TransferDeadLetter {
-		say("it forwards to %s: nobody may receive", forwards)
+		say("it forwards to %s: receiving is not allowed", forwards)
 	}
 	if main && p.RequiresSession {
 		say("it has sessions: a receiver gets messages only of a session that it accepts")
 	}
 	for i := range partitions {
 		if n := &partitions[i]; n.Answered && n.MaxAttached > 0 && n.Attached >= n.MaxAttached {
-			say("%d receivers are attached, as many as may be: others are refused", n.Attached)
+			say("%d receivers are attached, which is the limit: others are refused", n.Attached)
 		}
 		if t := trouble(&partitions[i]); t != "" {
 			say("%s", t)
 		}
 	}
 	if receivers == 0 && !silent && allAnswered(partitions) {
-		say("nobody receives")
+		say("no receiver is attached")
 	}
 	return why
 }
@@ -62,7 +62,7 @@ func trouble(p *engine.PartitionNow) string {
 	case has("disk-hangs"):
 		return fmt.Sprintf("the disk of partition %d does not answer: nothing is locked", p.ID)
 	case has("disk-full"):
-		return fmt.Sprintf("the disk of partition %d is full: what is written waits for room", p.ID)
+		return fmt.Sprintf("the disk of partition %d is full: writes wait for free space", p.ID)
 	case p.Answered:
 		return ""
 	case p.MaxMail > 0 && p.Mail+2 > p.MaxMail: // its mailbox had no room for the request
@@ -70,13 +70,13 @@ func trouble(p *engine.PartitionNow) string {
 	case p.Turn > 0:
 		return fmt.Sprintf("partition %d does not answer: its turn has taken %v so far", p.ID, p.Turn.Round(time.Millisecond))
 	}
-	return fmt.Sprintf("partition %d is behind its disk and takes no requests: %d wait", p.ID, p.Mail)
+	return fmt.Sprintf("partition %d waits for its disk and takes no requests: %d are queued", p.ID, p.Mail)
 }
 
 // verdict returns one phrase for what the next delivery of a receiver waits for: the first cause
 // that holds, on the way from the client back to the message. A cause further along that way
 // matters only once those before it are gone.
-func (k *known) verdict(messages *wire.MessageCounts) string {
+func (k *receiverView) verdict(messages *wire.MessageCounts) string {
 	if why := k.onConnection(); why != "" {
 		return why
 	}
@@ -87,14 +87,14 @@ func (k *known) verdict(messages *wire.MessageCounts) string {
 }
 
 // onConnection returns what the connection waits for; "": nothing.
-func (k *known) onConnection() string {
+func (k *receiverView) onConnection() string {
 	l := k.link
 	if l == nil {
 		return k.silent()
 	}
 	switch {
 	case l.Blocked >= slowSocket:
-		return fmt.Sprintf("waits for its socket: %d bytes are not taken, and the write began %v ago", l.Backlog, l.Blocked.Round(time.Millisecond))
+		return fmt.Sprintf("waits for its socket: %d bytes are not written, and the write began %v ago", l.Backlog, l.Blocked.Round(time.Millisecond))
 	case l.Window <= 0:
 		return "its client takes no transfers: the window of its session is closed"
 	case l.NoMemory:
@@ -112,26 +112,26 @@ func (k *known) onConnection() string {
 }
 
 // silent returns the likely reason why a connection does not answer.
-func (k *known) silent() string {
+func (k *receiverView) silent() string {
 	for _, p := range k.partitions {
 		if !p.Answered && p.MaxMail > 0 && p.Mail+2 > p.MaxMail {
 			return fmt.Sprintf("unknown: its connection does not answer; the mailbox of partition %d is full", p.ID)
 		}
 	}
-	return "unknown: its connection does not answer; it reads a body, or waits for room in a mailbox, or is gone"
+	return "unknown: its connection does not answer; it is reading a body, waiting for room in a mailbox, or closed"
 }
 
 // forSession returns what a receiver without a session waits for.
-func (k *known) forSession() string {
+func (k *receiverView) forSession() string {
 	if t := k.partitionTrouble(); t != "" {
 		return t
 	}
-	return "waits for a session: none with messages is free"
+	return "waits for a session: no free session has messages"
 }
 
 // partitionTrouble returns what keeps the partitions from delivering; "": at least one of them can
 // deliver.
-func (k *known) partitionTrouble() string {
+func (k *receiverView) partitionTrouble() string {
 	var all []string
 	for _, p := range k.partitions {
 		if !k.concerns(p) {
@@ -148,7 +148,7 @@ func (k *known) partitionTrouble() string {
 
 // concerns reports whether the receiver gets messages from a partition. A receiver that holds a
 // session gets them only from the partition of that session.
-func (k *known) concerns(p *engine.PartitionNow) bool {
+func (k *receiverView) concerns(p *engine.PartitionNow) bool {
 	for _, port := range k.ports {
 		if port.HasSession {
 			return slices.ContainsFunc(p.Ports, func(other engine.PortNow) bool { return other.Receiver == k.of && other.HasSession })
@@ -158,7 +158,7 @@ func (k *known) concerns(p *engine.PartitionNow) bool {
 }
 
 // inPartitions returns what the partitions wait for; "": nothing.
-func (k *known) inPartitions() string {
+func (k *receiverView) inPartitions() string {
 	if t := k.partitionTrouble(); t != "" {
 		return t
 	}
@@ -168,20 +168,20 @@ func (k *known) inPartitions() string {
 	}
 	switch {
 	case late > 0:
-		return "comes behind " + plural(late, "request", "requests") + " of its connection, the first of them costly"
+		return "waits for " + plural(late, "earlier request", "earlier requests") + " of its connection, the first of which is costly"
 	case unwritten > 0:
-		return plural(unwritten, "delivery waits", "deliveries wait") + " for the disk: a lock is not written, or a message not durable"
+		return plural(unwritten, "delivery waits", "deliveries wait") + " for the disk: a lock is not written or a message is not durable"
 	}
 	return ""
 }
 
 // inQueue returns the receiver's place among the others.
-func (k *known) inQueue(messages *wire.MessageCounts) string {
+func (k *receiverView) inQueue(messages *wire.MessageCounts) string {
 	queued, before, from := int32(0), 0, "" // in the queue with the fewest before it
 	for _, p := range k.ports {
 		switch {
 		case p.SessionFull:
-			return fmt.Sprintf("its session %q has as many locked messages as it may", short(p.Session))
+			return fmt.Sprintf("its session %q has reached its limit of locked messages", short(p.Session))
 		case p.HasSession:
 			from = fmt.Sprintf(" of its session %q", short(p.Session))
 		}
@@ -197,13 +197,13 @@ func (k *known) inQueue(messages *wire.MessageCounts) string {
 	case queued == 0:
 		return "unknown: its credit is on its way to the partition"
 	case messages != nil && messages.Active == 0 && before > 0:
-		return "nothing to deliver; its turn comes behind " + plural(before, "other", "others")
+		return "nothing to deliver; " + plural(before, "other is", "others are") + " served first"
 	case messages != nil && messages.Active == 0:
 		return "nothing to deliver: it gets the next message" + from
 	case before > 0:
-		return "waits its turn behind " + plural(before, "other", "others")
+		return "waits its turn; " + plural(before, "other is", "others are") + " served first"
 	case from != "":
-		return "gets the next message" + from + ", and of no other"
+		return "gets the next message" + from + " only"
 	}
 	return "gets the next message"
 }

@@ -51,7 +51,7 @@ func Generated(folder string, hosts []string, now time.Time) (cert tls.Certifica
 	if err := os.Chmod(folder, 0o700); err != nil { // whatever the umask is
 		return cert, "", err
 	}
-	signer, err := kept(filepath.Join(folder, signerFile), func(c *x509.Certificate) bool { return valid(c, now) },
+	signer, err := loadOrMake(filepath.Join(folder, signerFile), func(c *x509.Certificate) bool { return valid(c, now) },
 		func() ([]byte, error) { return newAuthority(now) })
 	if err != nil {
 		return cert, "", err
@@ -63,7 +63,7 @@ func Generated(folder string, hosts []string, now time.Time) (cert tls.Certifica
 			return cert, "", err
 		}
 	}
-	cert, err = kept(filepath.Join(folder, serverFile), func(c *x509.Certificate) bool {
+	cert, err = loadOrMake(filepath.Join(folder, serverFile), func(c *x509.Certificate) bool {
 		for _, host := range hosts {
 			if c.VerifyHostname(host) != nil {
 				return false
@@ -78,14 +78,14 @@ func valid(c *x509.Certificate, now time.Time) bool {
 	return now.After(c.NotBefore) && now.Add(renewBefore).Before(c.NotAfter)
 }
 
-// kept reads a certificate with its key, or makes a new one if none is valid.
-func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, error)) (tls.Certificate, error) {
+// loadOrMake reads a certificate with its key, or makes a new one if none is valid.
+func loadOrMake(file string, good func(*x509.Certificate) bool, make func() ([]byte, error)) (tls.Certificate, error) {
 	text, err := os.ReadFile(file)
 	if err == nil {
-		narrow(file)
+		makePrivate(file)
 		cert, err := tls.X509KeyPair(text, text)
 		if err != nil {
-			return cert, fmt.Errorf("%s: %w; remove it to have another one made", file, err)
+			return cert, fmt.Errorf("%s: %w; remove the file so that a new one is made", file, err)
 		}
 		if good(cert.Leaf) {
 			return cert, nil
@@ -102,16 +102,16 @@ func kept(file string, good func(*x509.Certificate) bool, make func() ([]byte, e
 	return tls.X509KeyPair(text, text)
 }
 
-// narrow makes a key file readable by its owner only. Where that is not possible, such as on a
+// makePrivate makes a key file readable by its owner only. Where that is not possible, such as on a
 // volume with one mode for all files, it warns at every start and the broker serves all the same.
-func narrow(file string) {
+func makePrivate(file string) {
 	wide, err := private.Narrow(file)
 	mode := fmt.Sprintf("%04o", wide)
 	switch {
 	case err != nil:
-		slog.Warn("a file with a key is open to other users and is not narrowed; make its mode 0600", "path", file, "mode", mode, "error", err)
+		slog.Warn("key file is open to other users and its mode could not be changed; make it 0600", "path", file, "mode", mode, "error", err)
 	case wide != 0:
-		slog.Warn("a file with a key was open to other users; its mode is 0600 now. If they may have read it, remove it to have another one made",
+		slog.Warn("key file was open to other users; its mode is 0600 now. If they may have read it, remove it and restart the broker to make a new one",
 			"path", file, "mode", mode)
 	}
 }
@@ -126,7 +126,7 @@ func newAuthority(now time.Time) ([]byte, error) {
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(authorityLife),
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign, BasicConstraintsValid: true, IsCA: true, MaxPathLenZero: true,
 	}
-	return signed(template, template, key, key)
+	return signCertificate(template, template, key, key)
 }
 
 func newServer(signer tls.Certificate, hosts []string, now time.Time) ([]byte, error) {
@@ -148,13 +148,13 @@ func newServer(signer tls.Certificate, hosts []string, now time.Time) ([]byte, e
 	}
 	signerKey, ok := signer.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("the authority's key is a %T", signer.PrivateKey)
+		return nil, fmt.Errorf("the authority's key has the unsupported type %T", signer.PrivateKey)
 	}
-	return signed(template, signer.Leaf, key, signerKey)
+	return signCertificate(template, signer.Leaf, key, signerKey)
 }
 
-// signed makes a certificate and returns it with its key, in PEM.
-func signed(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) ([]byte, error) {
+// signCertificate makes a certificate and returns it with its key, in PEM.
+func signCertificate(template, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
 		return nil, err

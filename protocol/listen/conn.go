@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// plain is a connection without TLS whose first bytes have been read.
-type plain struct {
+// plainConn is a connection without TLS whose first bytes have been read.
+type plainConn struct {
 	net.Conn
 	unread []byte // owned by the reader
 }
 
 // Read implements [net.Conn].
-func (c *plain) Read(p []byte) (int, error) {
+func (c *plainConn) Read(p []byte) (int, error) {
 	if len(c.unread) == 0 {
 		return c.Conn.Read(p)
 	}
@@ -26,7 +26,7 @@ func (c *plain) Read(p []byte) (int, error) {
 }
 
 // SyscallConn implements [syscall.Conn]: small answers are written directly to the socket.
-func (c *plain) SyscallConn() (syscall.RawConn, error) {
+func (c *plainConn) SyscallConn() (syscall.RawConn, error) {
 	if sc, ok := c.Conn.(syscall.Conn); ok {
 		return sc.SyscallConn()
 	}
@@ -35,34 +35,34 @@ func (c *plain) SyscallConn() (syscall.RawConn, error) {
 
 // WakeReader ends a read that waits, with [os.ErrDeadlineExceeded]. The reader then calls Awake and
 // can read on.
-func (c *plain) WakeReader() error { return c.SetReadDeadline(past) }
+func (c *plainConn) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake lets reads wait again.
-func (c *plain) Awake() error { return c.SetReadDeadline(time.Time{}) }
+func (c *plainConn) Awake() error { return c.SetReadDeadline(time.Time{}) }
 
 // past is a time before every deadline.
 var past = time.Unix(1, 0)
 
 // Acknowledge makes the kernel acknowledge received data now, where the system allows it.
-func (c *plain) Acknowledge() { acknowledge(c.Conn) }
+func (c *plainConn) Acknowledge() { acknowledge(c.Conn) }
 
 // CloseWrite closes the sending direction only.
-func (c *plain) CloseWrite() error {
+func (c *plainConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return errors.ErrUnsupported
 }
 
-// encrypted is a connection inside TLS whose first bytes have been read.
-type encrypted struct {
+// tlsConn is a connection inside TLS whose first bytes have been read.
+type tlsConn struct {
 	*tls.Conn
 	unread []byte // owned by the reader
 	patience
 }
 
 // Read implements [net.Conn].
-func (c *encrypted) Read(p []byte) (int, error) {
+func (c *tlsConn) Read(p []byte) (int, error) {
 	if len(c.unread) == 0 {
 		return c.Conn.Read(p)
 	}
@@ -71,31 +71,31 @@ func (c *encrypted) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WakeReader is [plain.WakeReader]. The received part of a TLS record is kept, and the rest is read
+// WakeReader is [plainConn.WakeReader]. The received part of a TLS record is kept, and the rest is read
 // later.
-func (c *encrypted) WakeReader() error { return c.SetReadDeadline(past) }
+func (c *tlsConn) WakeReader() error { return c.SetReadDeadline(past) }
 
-// Awake is [plain.Awake].
-func (c *encrypted) Awake() error { return c.SetReadDeadline(time.Time{}) }
+// Awake is [plainConn.Awake].
+func (c *tlsConn) Awake() error { return c.SetReadDeadline(time.Time{}) }
 
-// Acknowledge is [plain.Acknowledge] of the socket below.
-func (c *encrypted) Acknowledge() { acknowledge(c.Conn.NetConn()) }
+// Acknowledge is [plainConn.Acknowledge] of the socket below.
+func (c *tlsConn) Acknowledge() { acknowledge(c.Conn.NetConn()) }
 
 // SetWriteDeadline implements [net.Conn]; see [patience].
-func (c *encrypted) SetWriteDeadline(t time.Time) error {
+func (c *tlsConn) SetWriteDeadline(t time.Time) error {
 	c.patience.until(t)
 	return nil
 }
 
 // SetDeadline implements [net.Conn].
-func (c *encrypted) SetDeadline(t time.Time) error {
+func (c *tlsConn) SetDeadline(t time.Time) error {
 	c.patience.until(t)
 	return c.SetReadDeadline(t)
 }
 
 // Write implements [net.Conn]. A TLS connection breaks when a write runs into its deadline, so
 // Write itself checks for progress.
-func (c *encrypted) Write(p []byte) (int, error) {
+func (c *tlsConn) Write(p []byte) (int, error) {
 	return inPieces(p, func(piece []byte) error {
 		var deadline time.Time // none
 		if d := c.patience.each(); d != 0 {
@@ -150,7 +150,7 @@ type pendingConn struct {
 
 // A request is a connection that speaks HTTP. It stays pending until it is closed or carries AMQP.
 type request struct {
-	net.Conn    // plain or encrypted
+	net.Conn    // plainConn or tlsConn
 	pendingConn *pendingConn
 }
 
@@ -170,6 +170,6 @@ func (c *request) CloseWrite() error {
 }
 
 func (c *request) isTLS() bool {
-	_, ok := c.Conn.(*encrypted)
+	_, ok := c.Conn.(*tlsConn)
 	return ok
 }

@@ -41,7 +41,7 @@ func TestWakeReader(t *testing.T) {
 				near, far := net.Pipe()
 				defer near.Close()
 				halts := &halting{Conn: near}
-				var client, server net.Conn = halts, &plain{Conn: far}
+				var client, server net.Conn = halts, &plainConn{Conn: far}
 				if encrypts {
 					client, server = handshake(t, halts, far)
 				}
@@ -85,7 +85,7 @@ func handshake(t *testing.T, near, far net.Conn) (client, server net.Conn) {
 	if _, err := c.Read(make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	return c, &encrypted{Conn: s}
+	return c, &tlsConn{Conn: s}
 }
 
 // readWoken reads once, and wakes the read when it waits.

@@ -77,7 +77,7 @@ func (s *Server) newHTTP() *http.Server {
 		ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog:                     slog.NewLogLogger(s.logger.Handler(), slog.LevelDebug),
 		ConnContext:                  func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, requestKey{}, c) },
-		ConnState:                    s.answering.state,
+		ConnState:                    s.httpConns.state,
 		DisableGeneralOptionsHandler: true, // "OPTIONS *" is answered like any other request
 	}
 }
@@ -86,8 +86,8 @@ func (s *Server) newHTTP() *http.Server {
 // peer half a second to read its answer before it closes.
 const lingers = time.Second
 
-// answering counts the connections that net/http has.
-type answering struct {
+// httpConns counts the connections that net/http has.
+type httpConns struct {
 	mu   sync.Mutex // guards what follows
 	open int
 	none chan struct{} // closed when no connection is left; nil: no call of wait
@@ -95,7 +95,7 @@ type answering struct {
 
 // state counts connections; net/http calls it. A connection that carries AMQP no longer belongs to
 // net/http.
-func (a *answering) state(_ net.Conn, now http.ConnState) {
+func (a *httpConns) state(_ net.Conn, now http.ConnState) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch now {
@@ -111,7 +111,7 @@ func (a *answering) state(_ net.Conn, now http.ConnState) {
 
 // wait returns when net/http has no connection left, or after lingers, because an answer may be
 // waiting for the disk. It is called once.
-func (a *answering) wait() {
+func (a *httpConns) wait() {
 	none := make(chan struct{})
 	a.mu.Lock()
 	if a.none = none; a.open == 0 {
@@ -132,7 +132,7 @@ func complete(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok {
 			known := *r
-			if e, ok := c.Conn.(*encrypted); ok {
+			if e, ok := c.Conn.(*tlsConn); ok {
 				state := e.ConnectionState()
 				known.TLS = &state
 			}
@@ -159,7 +159,7 @@ func (s *Server) serveProbe(w http.ResponseWriter, r *http.Request, p probe) {
 		// The client is still connected: otherwise its disconnection would be the error. No
 		// condition holds: it would be in the log already.
 		if r.Context().Err() == nil && len(conditions) == 0 {
-			s.logger.Warn("not healthy", "asked", r.URL.Path, "error", err)
+			s.logger.Warn("probe failed", "path", r.URL.Path, "error", err)
 		}
 		w.WriteHeader(http.StatusServiceUnavailable)
 		answer = s.report(p.no, conditions)
@@ -212,7 +212,7 @@ func withList(object, name string, list any) string {
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(requestKey{}).(*request); ok && isLoopback(c.LocalAddr()) && !s.isOurs(r.Host) {
-			http.Error(w, "The host name is not one of this broker's; the setting hosts lists those that are.", http.StatusMisdirectedRequest)
+			http.Error(w, "Unknown host name; the setting hosts lists the names of this broker.", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

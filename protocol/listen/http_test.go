@@ -124,8 +124,8 @@ var httpExchanges = []struct {
 	{"no handler", bare, "GET /Queue HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "404 page not found\n"},
 	{"our name", usual, "GET /x HTTP/1.1\r\nHost: bus.Example:5672\r\n\r\n", 200, "/x with 0 bytes"},
 	{"an address", usual, "GET /x HTTP/1.1\r\nHost: [::1]:5672\r\n\r\n", 200, "/x with 0 bytes"},
-	{"another site's name (S24)", usual, "GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "The host name is not one of this broker's; the setting hosts lists those that are.\n"},
-	{"a WebSocket under another site's name", usual, strings.Replace(upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), "localhost", "evil.example", 1), 421, "The host name is not one of this broker's; the setting hosts lists those that are.\n"},
+	{"another site's name (S24)", usual, "GET /x HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421, "Unknown host name; the setting hosts lists the names of this broker.\n"},
+	{"a WebSocket under another site's name", usual, strings.Replace(upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\n"), "localhost", "evil.example", 1), 421, "Unknown host name; the setting hosts lists the names of this broker.\n"},
 	{"a WebSocket of another site's page", usual, upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: http://evil.example\r\n"), 403, "request Origin \"evil.example\" is not authorized for Host \"localhost\"\n"},
 	{"a WebSocket of a page without an origin", usual, upgradeRequest("/$servicebus/websocket", "Sec-WebSocket-Protocol: amqp\r\nOrigin: null\r\n"), 403, "request Origin \"null\" is not a valid URL with a host\n"},
 	{"a change by another site's page (S23)", usual, changeRequest("PUT", "Sec-Fetch-Site: cross-site\r\nOrigin: http://evil.example\r\n"), 403, foreignPage},
@@ -216,7 +216,7 @@ func TestHealthOfNobody(t *testing.T) {
 		}
 		answer := httptest.NewRecorder()
 		s.http.Handler.ServeHTTP(answer, httptest.NewRequestWithContext(ctx, http.MethodGet, "/health", nil))
-		if answer.Code != http.StatusServiceUnavailable || strings.Contains(said.String(), "not healthy") == gone {
+		if answer.Code != http.StatusServiceUnavailable || strings.Contains(said.String(), "probe failed") == gone {
 			t.Errorf("gone %t: %d, logged %q", gone, answer.Code, &said)
 		}
 		cancel()

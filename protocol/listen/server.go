@@ -92,7 +92,7 @@ type Server struct {
 	http    *http.Server
 	hand    *handover
 
-	answering answering
+	httpConns httpConns
 	accepts   *rate.Limiter // reliability.md 8
 	reports   *rate.Limiter // of refused connections, which are as fast as peers connect
 
@@ -168,7 +168,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, mode Mode) error {
 			return err
 		default: // most likely out of descriptors (reliability.md F18): open connections continue
 			backoff = min(max(5*time.Millisecond, 2*backoff), time.Second)
-			s.logger.Warn("listen: accept", "error", err, "retry", backoff)
+			s.logger.Warn("listen: accept failed", "error", err, "retry", backoff)
 			s.pause(ctx, backoff)
 		}
 	}
@@ -196,9 +196,9 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	switch {
 	case s.closed:
 	case s.byHost[v.host] >= s.limits.PendingPerHost:
-		why = "too many connections of one address that have not said what they want"
+		why = "too many pending connections of one address"
 	case len(s.pending) >= s.limits.Pending && !s.displace(v.host):
-		why = "too many connections that have not said what they want"
+		why = "too many pending connections"
 	default:
 		refuse = false
 		v.leave = func() { s.forget(v) }
@@ -213,7 +213,7 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	}
 	s.mu.Unlock()
 	if refuse {
-		if n := s.toTell(why); n > 0 {
+		if n := s.countRefusal(why); n > 0 {
 			s.logger.Warn("listen: connection refused", "remote", nc.RemoteAddr(), "reason", why, "refused", n)
 		}
 		nc.Close()
@@ -222,9 +222,9 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	return v, wait
 }
 
-// toTell counts a refusal. It returns the number of refusals since the last reported one, or 0 if
+// countRefusal counts a refusal. It returns the number of refusals since the last reported one, or 0 if
 // this one is not reported.
-func (s *Server) toTell(why string) (n int) {
+func (s *Server) countRefusal(why string) (n int) {
 	if why == "" {
 		return 0
 	}
@@ -284,7 +284,7 @@ func hostOf(a net.Addr) string {
 
 // receive finds out which protocol a pending connection speaks and hands it on.
 func (s *Server) receive(v *pendingConn, mode Mode) {
-	nc, k, err := s.meet(v, mode)
+	nc, k, err := s.identify(v, mode)
 	switch {
 	case err != nil:
 		s.logger.Debug("listen: connection closed", "remote", v.RemoteAddr(), "error", err)
@@ -304,13 +304,13 @@ func (s *Server) receive(v *pendingConn, mode Mode) {
 	}
 }
 
-// meet looks at the first bytes. If they ask for TLS, it performs the handshake and looks again.
+// identify looks at the first bytes. If they ask for TLS, it performs the handshake and looks again.
 // When it returns a connection, the connection has no deadlines. A panic in it ends this connection
 // only (reliability.md F21).
-func (s *Server) meet(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error) {
+func (s *Server) identify(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			s.logger.Error("listen: panic, connection dropped", "panic", r, "stack", string(debug.Stack()))
+			s.logger.Error("listen: panic, connection closed", "panic", r, "stack", string(debug.Stack()))
 			nc, err = nil, errors.New("listen: internal error")
 		}
 	}()
@@ -325,22 +325,22 @@ func (s *Server) meet(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error
 	mayTLS := s.tls != nil && mode != Plain
 	switch {
 	case k == tlsHello && mayTLS:
-		return s.meetInside(&plain{Conn: v.Conn, unread: first}, deadline)
+		return s.identifyInside(&plainConn{Conn: v.Conn, unread: first}, deadline)
 	case k == amqpToTLS && mayTLS:
 		if _, err := v.Write(tlsHeader); err != nil {
 			return nil, 0, err
 		}
-		return s.meetInside(v.Conn, deadline)
+		return s.identifyInside(v.Conn, deadline)
 	case k == tlsHello:
-		return nil, 0, errors.New("listen: TLS is not spoken here")
+		return nil, 0, errors.New("listen: TLS is not enabled on this port")
 	case mode == TLS:
 		return nil, 0, refusePlain(v.Conn, k)
 	}
-	return &plain{Conn: v.Conn, unread: first}, k, v.SetDeadline(time.Time{})
+	return &plainConn{Conn: v.Conn, unread: first}, k, v.SetDeadline(time.Time{})
 }
 
-// meetInside performs the TLS handshake, then looks at the first bytes inside.
-func (s *Server) meetInside(outer net.Conn, deadline time.Time) (net.Conn, kind, error) {
+// identifyInside performs the TLS handshake, then looks at the first bytes inside.
+func (s *Server) identifyInside(outer net.Conn, deadline time.Time) (net.Conn, kind, error) {
 	if soon := time.Now().Add(s.limits.Handshake); soon.Before(deadline) {
 		if err := outer.SetDeadline(soon); err != nil {
 			return nil, 0, err
@@ -357,7 +357,7 @@ func (s *Server) meetInside(outer net.Conn, deadline time.Time) (net.Conn, kind,
 	if err != nil {
 		return nil, 0, err
 	}
-	return &encrypted{Conn: tc, unread: first}, k, outer.SetDeadline(time.Time{})
+	return &tlsConn{Conn: tc, unread: first}, k, outer.SetDeadline(time.Time{})
 }
 
 // refusePlain tells a peer without TLS, in the peer's protocol, that TLS is needed.
@@ -386,7 +386,7 @@ func (s *Server) Close() error {
 	err := s.http.Close()
 	s.hand.Close()
 	s.done.Wait()
-	s.answering.wait()
+	s.httpConns.wait()
 	return err
 }
 

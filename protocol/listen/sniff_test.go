@@ -76,7 +76,7 @@ func FuzzFirstBytes(f *testing.F) {
 		if len(sent) >= headerSize && classify(sent[:headerSize]) != k {
 			t.Fatalf("%s, but %s when all is known", k, classify(sent[:headerSize]))
 		}
-		rest, err := io.ReadAll(&plain{Conn: slow, unread: first})
+		rest, err := io.ReadAll(&plainConn{Conn: slow, unread: first})
 		if err != nil || !bytes.Equal(rest, sent) {
 			t.Fatalf("%q arrives as %q, %v", sent, rest, err)
 		}

@@ -88,7 +88,7 @@ type encryptedSocket struct{ *socket }
 
 // ConnectionState shows, because the method exists, that the connection is encrypted.
 func (c *encryptedSocket) ConnectionState() tls.ConnectionState {
-	return c.conn.Conn.(*encrypted).ConnectionState()
+	return c.conn.Conn.(*tlsConn).ConnectionState()
 }
 
 var errText = errors.New("listen: AMQP must be in binary messages")
@@ -143,7 +143,7 @@ func (c *socket) Write(p []byte) (int, error) {
 	})
 }
 
-// Acknowledge is [plain.Acknowledge] of the socket below.
+// Acknowledge is [plainConn.Acknowledge] of the socket below.
 func (c *socket) Acknowledge() { acknowledge(c.conn.pendingConn.Conn) }
 
 // Close implements [net.Conn]. It does not wait: the first call begins the WebSocket's closing

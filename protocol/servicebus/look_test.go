@@ -103,7 +103,7 @@ func causes(t *testing.T, all map[string]func(b *bench)) {
 // guide/waiting.md.
 func TestLookAtCredit(t *testing.T) {
 	causes(t, map[string]func(b *bench){
-		"nobody receives": func(b *bench) { b.because(b.says("q"), "nobody receives") },
+		"nobody receives": func(b *bench) { b.because(b.says("q"), "no receiver is attached") },
 		"no credit":       func(b *bench) { b.receives("q", 0); b.put("q", newMessage("1", "x")); b.says("q", "no credit") },
 		"nothing to deliver": func(b *bench) {
 			b.receives("q", 5)
@@ -116,7 +116,7 @@ func TestLookAtCredit(t *testing.T) {
 			b.receives("q", 1)
 			b.receives("q", 7)
 			b.receives("q", 7)
-			b.says("q", "nothing to deliver: it gets the next message", "nothing to deliver; its turn comes behind 1 other", "nothing to deliver; its turn comes behind 2 others")
+			b.says("q", "nothing to deliver: it gets the next message", "nothing to deliver; 1 other is served first", "nothing to deliver; 2 others are served first")
 		},
 		"its window is closed": func(b *bench) {
 			p := b.receives("q", 1)
@@ -238,7 +238,7 @@ func TestLookAtRefused(t *testing.T) {
 			holder.credit(2, 0, 1, false)
 			b.root().wantSession(2, "s", nil)
 			synctest.Wait()
-			all := b.says("s", "no credit", `gets the next message of its session "B", and of no other`, "waits for a session")
+			all := b.says("s", "no credit", `gets the next message of its session "B" only`, "waits for a session")
 			if *all.Receivers[1].Session != "B" || all.Messages.Active != 1 {
 				t.Errorf("%+v", all)
 			}
@@ -318,7 +318,7 @@ func TestNoMemoryToDeliver(t *testing.T) {
 func TestWhatPartitionsWaitFor(t *testing.T) {
 	for want, test := range map[string]func(b *bench, send func(messages int), idle []engine.Request){
 		"1 delivery waits for the disk":           func(*bench, func(int), []engine.Request) {},
-		"partition 0 is behind its disk":          func(_ *bench, send func(int), _ []engine.Request) { send(25) },
+		"partition 0 waits for its disk":          func(_ *bench, send func(int), _ []engine.Request) { send(25) },
 		"the disk of partition 0 does not answer": func(*bench, func(int), []engine.Request) { time.Sleep(time.Minute) },
 		"the mailbox of partition 0 is full": func(b *bench, send func(int), idle []engine.Request) {
 			send(25)

@@ -81,14 +81,14 @@ func AppendLine(dst []byte, l *Line) []byte {
 func ReadLine(text []byte, l *Line) error {
 	*l = Line{}
 	if len(text) > MaxLine {
-		return fmt.Errorf("a line has more than %d bytes", MaxLine)
+		return fmt.Errorf("the line has more than %d bytes", MaxLine)
 	}
 	if !json.Valid(text) {
-		return errors.New("a line is not JSON")
+		return errors.New("the line is not JSON")
 	}
 	all := gjson.ParseBytes(text)
 	if !all.IsObject() {
-		return errors.New("a line is not a JSON object")
+		return errors.New("the line is not a JSON object")
 	}
 	var err error
 	all.ForEach(func(name, value gjson.Result) bool {
@@ -106,7 +106,7 @@ func ReadLine(text []byte, l *Line) error {
 			return true
 		}
 		if value.Type != want || want == gjson.JSON && !value.IsObject() {
-			err = fmt.Errorf("member %s of a line is of another type: %.40s", name.Str, value.Raw)
+			err = fmt.Errorf("member %s of the line has the wrong type: %.40s", name.Str, value.Raw)
 		}
 		return err == nil
 	})
@@ -201,7 +201,7 @@ func Arguments(body []byte, into any) error {
 		return fmt.Errorf("the body cannot be read: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more in the body than one JSON object")
+		return errors.New("the body has more than one JSON object")
 	}
 	if name := twice(json.NewDecoder(bytes.NewReader(text))); name != "" {
 		return fmt.Errorf("the body has the member %.20q twice", name)
@@ -240,7 +240,7 @@ func Answer(body []byte, into any) error {
 		return fmt.Errorf("the answer has more than %d bytes", MaxAnswer)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("the answer is not the JSON expected: %w", err)
+		return fmt.Errorf("the answer is not the expected JSON: %w", err)
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestPartitionsRefused(t *testing.T) {
 		{503, `{"error":{"code":"busy","message":"The disk\nfails."}}`, "restart partition 2: The disk fails. (status 503)", "busy"},
 		{404, "<Error><Code>404</Code><Detail>SubCode=40400. Not there.</Detail></Error>", "restart partition 2: Not there." + others + " (status 404, sub-code 40400)", ""},
 		{502, "<html>", "restart partition 2: Bad Gateway (status 502)", ""},
-		{200, string(document.AppendNotFound(nil, "uuid:1", 0)), "restart partition 2: invalid answer: the answer is not the JSON expected: invalid character '<' looking for beginning of value" + others, ""},
+		{200, string(document.AppendNotFound(nil, "uuid:1", 0)), "restart partition 2: invalid answer: the answer is not the expected JSON: invalid character '<' looking for beginning of value" + others, ""},
 	} {
 		ns := serve(t, answer(c.status, c.body))
 		_, err := ns.RestartPartition(t.Context(), 2)
