@@ -10,15 +10,15 @@ import (
 )
 
 // attaching is a receiver's attach that has no answer yet, because the engine has no message
-// session for it so far (4.2). Nothing may be written for the link; what the peer sends for it
-// meanwhile is kept.
+// session for it so far (4.2). Until then nothing may be written for the link, and the peer's flow
+// for it is kept.
 type attaching struct {
-	frame  []byte    // the attach as it came: so its size is known
-	flow   amqp.Flow // the last one
+	frame  []byte    // the attach as it was received, so that its size is known
+	flow   amqp.Flow // the last flow
 	flowed bool
 }
 
-// attach reads the frame again. It was good when it came.
+// attach decodes the frame again. It was valid when it was received.
 func (w *attaching) attach(c *conn) *amqp.Attach {
 	p, _, err := amqp.DecodePerformative(w.frame, c.decoder.Limits)
 	a, ok := p.(*amqp.Attach)
@@ -28,7 +28,7 @@ func (w *attaching) attach(c *conn) *amqp.Attach {
 	return a
 }
 
-// accepted answers the attach: with the message session that the engine has given to the receiver,
+// accepted answers the attach, with the message session that the engine has given to the receiver
 // or with its refusal.
 func (l *link) accepted(reply *engine.Reply) {
 	c := l.c
@@ -57,7 +57,8 @@ func (l *link) accepted(reply *engine.Reply) {
 	}
 }
 
-// noSessionText tells that no session became available in the time the client gave (8.4).
+// noSessionText returns the text for an attach for which no session became available in the time
+// the client gave (8.4).
 func noSessionText(a *amqp.Attach) string {
 	wait, ok := message.ClientTimeout(a.Properties)
 	if !ok {
@@ -66,13 +67,13 @@ func noSessionText(a *amqp.Attach) string {
 	return fmt.Sprintf("The operation did not complete within the allotted timeout of %s. The time allotted to this operation may have been a portion of a longer timeout.", hms(wait))
 }
 
-// messageSession is the one that the link holds.
+// messageSession returns the message session that the link holds.
 func (l *link) messageSession() messageSession {
 	return messageSession{l.target.Entity.ID, l.receiver.grant.ID}
 }
 
 // messageSessionLost ends the link because its message session is no longer held. Settlements that
-// are still under way come after the loss, so all of them fail; they are answered first, because
+// are still under way arrive after the loss, so all of them fail. They are answered first, because
 // nothing may follow the detach.
 func (l *link) messageSessionLost(err error) {
 	if l.detached {
@@ -89,10 +90,10 @@ func (l *link) messageSessionLost(err error) {
 	l.end(cond.symbol, text)
 }
 
-// messageSessionLock is the lock of the message session that a request is made under: that of the
-// receiver it names as its associated link or, when it names none, of the receiver of this
-// connection that holds the session with the id (6.3). It is not there when that receiver holds
-// another session than the one asked for, or none.
+// messageSessionLock returns the session lock for a request: that of the receiver it names as its
+// associated link or, if it names none, of the receiver of this connection that holds the session
+// with the id (6.3). It returns false if that receiver holds no session or another one than the
+// requested.
 func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, bool) {
 	entity := req.l.target.Entity.ID
 	var l *link
@@ -107,9 +108,9 @@ func (req *request) messageSessionLock(id string, hasID bool) (event.LockToken, 
 	return l.receiver.grant.Token, true
 }
 
-// partitionOfSession is the entity partition in which a link of the connection holds a session,
-// else that of its id. The two differ for a session that the action of a rule has made: copies stay
-// in the partition of their message.
+// partitionOfSession returns the entity partition in which a link of the connection holds a
+// session, or else the partition of the session's id. The two differ for a session that the action
+// of a rule has set: copies stay in the partition of their message.
 func (req *request) partitionOfSession(id string) uint8 {
 	if lock, held := req.messageSessionLock(id, true); held {
 		return req.l.target.OfToken(lock)
@@ -117,9 +118,9 @@ func (req *request) partitionOfSession(id string) uint8 {
 	return req.l.target.OfSession([]byte(id))
 }
 
-// messageSessionLocks returns the session locks under which a settlement by token may act
-// (semantics.md 8.4): that of the session that the request names, by id or by link, or, when it
-// names none, those of all sessions of its entity that the connection holds. It is nil when there
+// messageSessionLocks returns the session locks that allow a settlement by token (semantics.md
+// 8.4): the lock of the session that the request names, by id or by link. If it names none, these
+// are the locks of all sessions of its entity that the connection holds. The result is nil if there
 // is none.
 func (req *request) messageSessionLocks(id string, hasID bool) (held []event.LockToken) {
 	if hasID || req.text(keyAssociatedLink) != "" {

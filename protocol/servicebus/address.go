@@ -8,35 +8,36 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// address is where a link leads, taken apart as section 1.9 says.
+// address is the parsed address of a link's source or target (1.9).
 type address struct {
 	// entity and sub-queue, percent-decoded, without scheme, authority and outer slashes
 	path        string
-	management  bool // a $management suffix was cut off
+	management  bool // a $management suffix was removed
 	cbs         bool // the claims node
 	coordinator bool // of transactions; it has no path
 
-	// what it names in the peer's own words, for error texts
+	// the peer's own words, for error texts
 	host string // the authority, without a user; "" when none is given
-	text string // the path, neither decoded nor cut, without outer slashes
+	text string // the path, neither decoded nor shortened, without outer slashes
 }
 
 const managementSuffix = "/$management"
 
-// maxAddress is how many bytes of an address are looked at. None that leads anywhere is longer.
+// maxAddress is the number of bytes of an address that are read. No valid address is longer.
 const maxAddress = 2048
 
-// parseAddress reads the many spellings of an address. It never fails: what makes no sense resolves
+// parseAddress parses the many spellings of an address. It never fails: an invalid address resolves
 // to nothing.
 func parseAddress(s string) address {
-	s = strings.Clone(message.Short(s, maxAddress)) // what is kept of it is cut from this
+	// keeps the address only, not the frame around it
+	s = strings.Clone(message.Short(s, maxAddress))
 	host, path := cutAuthority(s)
 	a := addressOfPath(cleanPath(path))
 	a.host, a.text = host, strings.Trim(path, "/")
 	return a
 }
 
-// addressOfPath takes the suffix off a path that is decoded already.
+// addressOfPath removes the suffix of a path that is already decoded.
 func addressOfPath(path string) address {
 	a := address{path: path}
 	if strings.EqualFold(a.path, "$cbs") {
@@ -50,8 +51,8 @@ func addressOfPath(path string) address {
 	return a
 }
 
-// claimPath is the path that a claim must cover to use the address: lower-case, a management node
-// below its entity.
+// claimPath returns the path that a claim must cover to use the address: in lower case; a
+// management node is below its entity.
 func (a address) claimPath() string {
 	p := strings.ToLower(a.path)
 	if a.management {
@@ -60,20 +61,20 @@ func (a address) claimPath() string {
 	return p
 }
 
-// node reports whether the address is that of a node, which takes requests, and not of an entity.
+// node reports whether the address is that of a node, which answers requests, and not of an entity.
 func (a address) node() bool { return a.cbs || a.management || a.coordinator }
 
-// counts reports whether links to the address are what a peer has a connection for: links to $cbs
-// and to coordinators only serve other links.
+// counts reports whether links to the address count as use of the connection: links to $cbs and to
+// coordinators only serve other links.
 func (a address) counts() bool { return !a.cbs && !a.coordinator }
 
-// loggable keeps a peer's text in the log short.
+// loggable shortens a peer's text for the log.
 func loggable(s string) string { return message.Short(s, 256) }
 
-// clip keeps a peer's text in an error short.
+// clip shortens a peer's text for an error.
 func clip(name []byte) []byte { return name[:min(len(name), 64)] }
 
-// cutAuthority takes scheme://authority off, and the user off that.
+// cutAuthority removes scheme://authority, and the user of the authority.
 func cutAuthority(s string) (authority, path string) {
 	_, rest, ok := strings.Cut(s, "://")
 	if !ok {

@@ -8,23 +8,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// readAhead reads bodies from the log. Messages sent one after the other lie next to each other, so
-// one read often serves many deliveries.
+// readAhead reads bodies from the log. Messages sent in a row are next to each other, so one read
+// often serves many deliveries.
 type readAhead struct {
 	buf  *[]byte
 	host engine.PartitionID
 	at   event.Position
 	n    int
 
-	filled bool // it has read from the log since this was last false
+	filled bool // the log was read since this was last reset
 }
 
 const aheadSize = 128 << 10
 
 var aheadBuffers = sync.Pool{New: func() any { b := make([]byte, aheadSize); return &b }}
 
-// blob returns the bytes of a blob, whose checksum was compared. They are good until the next call.
-// far allows reading more than asked for.
+// blob returns the bytes of a blob after checking their checksum. They are valid until the next
+// call. far allows it to read more than requested.
 func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event.Blob, far bool) ([]byte, error) {
 	size := int(b.Size)
 	if size == 0 {
@@ -33,7 +33,7 @@ func (r *readAhead) blob(broker engine.Broker, host engine.PartitionID, b *event
 	if data := r.within(host, b); data != nil && b.Matches(data) {
 		return data, nil
 	}
-	if err := r.fill(broker, host, b, size, far); err != nil { // which says what is wrong with it
+	if err := r.fill(broker, host, b, size, far); err != nil { // the error says what is wrong
 		return nil, err
 	}
 	return (*r.buf)[:size], nil
@@ -50,8 +50,8 @@ func (r *readAhead) within(host engine.PartitionID, b *event.Blob) []byte {
 	return (*r.buf)[from : from+uint64(b.Size)]
 }
 
-// fill reads the first size bytes of a blob, and if far is set as much behind it as may serve the
-// next deliveries.
+// fill reads the first size bytes of a blob. If far is set, it also reads as many bytes after them
+// as may serve the next deliveries.
 func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event.Blob, size int, far bool) error {
 	r.filled = true
 	if r.buf == nil || len(*r.buf) < size {
@@ -78,7 +78,7 @@ func (r *readAhead) fill(broker engine.Broker, host engine.PartitionID, b *event
 	return err
 }
 
-// drop gives the buffer back.
+// drop frees the buffer.
 func (r *readAhead) drop() {
 	if r.buf != nil && len(*r.buf) == aheadSize {
 		aheadBuffers.Put(r.buf)

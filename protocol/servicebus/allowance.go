@@ -2,17 +2,17 @@ package servicebus
 
 import "github.com/ledgerbus/ledgerbus/internal/budget"
 
-// allowance is what the limits let a peer have: little before its first valid token.
+// allowance holds the limits of a peer: they are small before its first valid token.
 type allowance struct {
 	limits   *Limits
-	loggedIn bool // there has been a valid token
+	loggedIn bool // the peer has presented a valid token
 	shut     bool // there is no memory for transfers
 }
 
 // login notes the first valid token.
 func (a *allowance) login() { a.loggedIn = true }
 
-// buffers are the bytes that may wait on the connection, of sends and of what goes out.
+// buffers returns the bytes that may wait on the connection: of sends, and of output.
 func (a *allowance) buffers() (in, out int) {
 	l := a.limits
 	if a.loggedIn && a.shut {
@@ -24,7 +24,7 @@ func (a *allowance) buffers() (in, out int) {
 	return min(l.BufferedLogin, l.BufferedIn), min(l.BufferedLogin, l.BufferedOut)
 }
 
-// held is how many bytes the connection may keep.
+// held returns the number of bytes that the connection may keep.
 func (a *allowance) held() int {
 	if a.loggedIn {
 		return a.limits.Held
@@ -32,8 +32,8 @@ func (a *allowance) held() int {
 	return min(a.limits.BufferedLogin, a.limits.Held)
 }
 
-// window is the incoming window that sessions are told. A session that began before the login is
-// told the larger one with its next flow.
+// window returns the incoming window of sessions. A session that began before the login gets the
+// larger one with its next flow.
 func (a *allowance) window() uint32 {
 	if a.shut {
 		return 0
@@ -51,8 +51,8 @@ func (a *allowance) sessions() int {
 	return a.limits.SessionsLogin
 }
 
-// declared is how many transactions there may be that are not discharged. Clients have one in each
-// session, or many in one.
+// declared returns the number of transactions that may be open. Clients have one in each session,
+// or many in one.
 func (a *allowance) declared() int {
 	if a.loggedIn {
 		return max(a.limits.Transactions, a.limits.Sessions)
@@ -67,8 +67,9 @@ func (a *allowance) links() int {
 	return 2 * a.limits.SessionsLogin
 }
 
-// detached is how many links may wait for the peer's detach: twice as many as there may be links,
-// for a peer may lose all of them at once and attach them anew before it has detached the old ones.
+// detached returns the number of links that may wait for the peer's detach: twice the number of
+// links, because a peer may lose all of them at once and attach them again before it has detached
+// the old ones.
 func (a *allowance) detached() int {
 	if a.loggedIn {
 		return 2 * a.limits.Links
@@ -76,7 +77,7 @@ func (a *allowance) detached() int {
 	return 2 * a.limits.SessionsLogin
 }
 
-// spareOutput is the most bytes of memory that are kept for what goes out next.
+// spareOutput returns the maximum number of bytes kept for the next output.
 func (a *allowance) spareOutput() int {
 	if a.loggedIn {
 		return 4 * highWater

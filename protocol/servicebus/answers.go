@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// verdict is an outcome that carries no text, so that equal ones can leave as one range.
+// verdict is an outcome without text, so that several equal ones can be sent as one range.
 type verdict uint8
 
 const (
@@ -23,7 +23,7 @@ var verdictStates = [...]amqp.DeliveryState{
 	released:     amqp.StateReleased,
 	abandoned:    amqp.Modified{},
 	deferred:     amqp.Modified{UndeliverableHere: true},
-	deadLettered: amqp.Rejected{}, // with a null error: it did what was asked (0.8)
+	deadLettered: amqp.Rejected{}, // with a null error: the request was carried out (0.8)
 }
 
 var verdictOf = [...]verdict{
@@ -31,39 +31,40 @@ var verdictOf = [...]verdict{
 	engine.Defer: deferred, engine.MoveToDeadLetter: deadLettered,
 }
 
-// maxConfirmed bounds a range of confirmed settlements: a go-amqp receiver looks at all of a range
-// once for each delivery in it.
+// maxConfirmed bounds a range of confirmed settlements, because a go-amqp receiver goes through the
+// whole range once for each delivery in it.
 const maxConfirmed = 16
 
 // answers joins dispositions of contiguous delivery-ids with the same outcome into one frame.
 type answers struct {
 	out         *output
-	answer      // to the deliveries first to last
+	answer      // the answer to the deliveries first to last
 	first, last uint32
 }
 
-// answer is a disposition without the deliveries that it is about.
+// answer is a disposition without its range of deliveries.
 type answer struct {
 	s       *session
 	role    amqp.Role
 	verdict verdict
-	in      event.TransactionID // that the deliveries are part of; zero: none
-	open    bool                // it does not settle them
+	in      event.TransactionID // transaction of the deliveries; zero: none
+	open    bool                // the deliveries stay unsettled
 }
 
-// settle answers one delivery. role is ours: receiver to a sending peer, sender to a receiving one.
+// settle answers one delivery. role is the broker's: receiver to a sending peer, sender to a
+// receiving one.
 func (a *answers) settle(s *session, role amqp.Role, id uint32, v verdict) {
 	a.settleIn(event.TransactionID{}, s, role, id, v)
 }
 
-// settleIn is settle for a delivery that came as part of a transaction. To one that came without a
-// transaction the answer must not name one: the peer could not read it (7.3).
+// settleIn is settle for a delivery that came as part of a transaction. If a delivery came without
+// a transaction, the answer must not name one: the peer could not decode it (7.3).
 func (a *answers) settleIn(in event.TransactionID, s *session, role amqp.Role, id uint32, v verdict) {
 	a.add(id, answer{s: s, role: role, verdict: v, in: in})
 }
 
-// stage confirms the outcome that a receiving peer gave one delivery in a transaction. The delivery
-// stays unsettled until the transaction ends (7.3).
+// stage confirms the outcome that a receiving peer gave to a delivery in a transaction. The
+// delivery stays unsettled until the transaction ends (7.3).
 func (a *answers) stage(in event.TransactionID, s *session, id uint32, v verdict) {
 	a.add(id, answer{s: s, role: amqp.RoleSender, verdict: v, in: in, open: true})
 }
@@ -93,7 +94,7 @@ func (a *answers) rejectRange(as answer, first, last uint32, symbol amqp.Symbol,
 	a.write(as, first, last, amqp.Rejected{Error: &amqp.Error{Condition: symbol, Description: text}})
 }
 
-// flush writes the range that is open.
+// flush writes the open range.
 func (a *answers) flush() {
 	if a.verdict == noVerdict {
 		return

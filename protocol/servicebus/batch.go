@@ -2,16 +2,16 @@ package servicebus
 
 import "github.com/ledgerbus/ledgerbus/engine"
 
-// batch collects requests so that those of one read reach each partition in one Submit.
+// A batch collects the requests of one read, so that they reach each partition in one Submit.
 type batch struct {
 	broker engine.Broker
-	runs   []run  // of the partitions that were asked for something before
-	turn   uint64 // how often it was submitted
+	runs   []run  // of the partitions that had requests before
+	turn   uint64 // number of submits
 
 	sends []singleSend
 }
 
-// run is requests to one partition, in order.
+// A run is the requests to one partition, in order.
 type run struct {
 	host     engine.PartitionID
 	requests []engine.Request
@@ -19,7 +19,8 @@ type run struct {
 
 const slab = 64
 
-// add appends a request to the run of its partition. Between partitions there is no order.
+// add appends a request to the run of its partition. Requests to different partitions have no
+// order.
 func (b *batch) add(host engine.PartitionID, r engine.Request) {
 	for i := range b.runs {
 		if of := &b.runs[i]; of.host == host {
@@ -30,7 +31,8 @@ func (b *batch) add(host engine.PartitionID, r engine.Request) {
 	b.runs = append(b.runs, run{host, []engine.Request{r}})
 }
 
-// submit hands the runs over. It blocks while a partition's mailbox is full: that is back-pressure.
+// submit hands the runs to the engine. It blocks while a partition's mailbox is full; this is the
+// back-pressure.
 func (b *batch) submit() {
 	b.turn++
 	for i := range b.runs {
@@ -39,15 +41,15 @@ func (b *batch) submit() {
 			continue
 		}
 		requests := of.requests
-		// before the call: a run is submitted once, whatever happens in it
+		// before the call: a run is submitted once, even if Submit panics
 		of.requests = requests[:0]
 		b.broker.Submit(of.host, requests)
 		clear(requests)
 	}
 }
 
-// newSend hands out a part of a slab: one allocation for many. A send whose bytes the engine
-// releases is kept beside those bytes and takes none.
+// newSend returns a send from a slab: one allocation serves many. A send whose bytes the engine
+// releases is kept next to those bytes and needs no allocation.
 func (b *batch) newSend(bytes *chunk) *singleSend {
 	if s := bytes.newSend(); s != nil {
 		return s

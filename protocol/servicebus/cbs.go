@@ -11,7 +11,7 @@ import (
 
 const tokenLinkText = "A link to connection '%d' $cbs node has already been opened."
 
-// putToken handles a request to the $cbs node (2.2, 2.3). The signature is checked before the
+// putToken handles a request to the $cbs node (2.2, 2.3). It checks the signature before the
 // entity's existence, so that names cannot be probed.
 func (req *request) putToken() {
 	c := req.l.c
@@ -44,7 +44,7 @@ func (req *request) putToken() {
 		req.answerToken(401, amqp.CondUnauthorizedAccess, "InvalidSignature: The token has an invalid signature.")
 		return
 	}
-	at := addressOfPath(g.Path) // it is decoded: read as an address it could become another
+	at := addressOfPath(g.Path) // the path is decoded: parsed as an address it could change
 	named, _ := c.verifier.Resource(name)
 	at.host, at.text = named.Host, named.Text
 	g.Path = at.claimPath()

@@ -8,11 +8,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// entityChanged detaches a link of an entity that has changed: after an update with a condition on
-// which clients attach again, and find the new settings; after a deletion because it is no more
-// (4.7). Links to the management node outlive an update: they have no settings, and
+// entityChanged detaches a link whose entity has changed. After an update the condition makes
+// clients attach again and find the new settings; after a deletion it says that the entity is gone
+// (4.7). Links to the management node survive an update: they have no settings, and
 // azure-servicebus for Python reports the loss of one to its caller (docs/decisions/0013). Claims
-// stay, as far as the access rules they come from do.
+// stay, as far as their access rules do.
 func (l *link) entityChanged(change *engine.Change) {
 	switch {
 	case !concerns(change, l):
@@ -35,8 +35,8 @@ func (l *link) entityChanged(change *engine.Change) {
 	}
 }
 
-// concerns reports whether a change is of the entity that a link leads to, or lets a receiver have
-// more than it was made for.
+// concerns reports whether a change is of the link's entity, or brings back a part of it that the
+// receiver lacks.
 func concerns(change *engine.Change, l *link) bool {
 	if change.Entity != nil {
 		return l.leadsTo(change.Entity)
@@ -44,7 +44,7 @@ func concerns(change *engine.Change, l *link) bool {
 	return !l.detached && l.receiver != nil && l.receiver.lacks(change.Back)
 }
 
-// refresh has a link find the settings of its entity anew. It reports false when that cannot be
+// refresh makes a link look up the settings of its entity again. It returns false if they cannot be
 // found now.
 func (l *link) refresh() bool {
 	target, err := l.c.broker.Resolve(l.at.path)

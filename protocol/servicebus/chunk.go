@@ -8,35 +8,35 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 )
 
-// chunk is memory that frames are read into and message bodies stay in until the engine has copied
-// them. Who keeps bytes of it holds a reference.
+// chunk is memory for received frames. Message bodies stay in it until the engine has copied them.
+// Each user of its bytes holds a reference.
 type chunk struct {
 	buf  []byte
 	refs atomic.Int32
 	pool *sync.Pool // nil: left to the garbage collector
-	// what its memory was taken from; nil: it is part of what every connection has
+	// the share that its memory was taken from; nil: part of the basic memory of each connection
 	paid *budget.Share
 
-	// carved by the goroutine that handles its frames, while that has a reference
+	// allocated by the goroutine that handles its frames, while it has a reference
 	space []*chunk     // released together with this chunk; the last one has room
-	used  int          // bytes of the last one
-	sends []singleSend // commands with its bytes: kept for those who use it next
-	sent  int          // of sends in use
+	used  int          // bytes in use of the last one
+	sends []singleSend // reusable commands whose bytes are in the chunk
+	sent  int          // number of sends in use
 }
 
-// singleSend is a send, with room for the one message that most have.
+// singleSend is a send with space for one message, which is enough for most sends.
 type singleSend struct {
 	send    engine.Send
 	message [1]engine.Message
 }
 
-// perSingle is the number of bytes of a chunk for each of which it has room for one singleSend;
-// where messages are smaller, the others are allocated elsewhere.
+// perSingle is the number of bytes of a chunk for which there is space for one singleSend. If
+// messages are smaller, the other sends are allocated elsewhere.
 const perSingle = 1 << 10
 
 const (
 	smallChunk = 4 << 10
-	largeChunk = 128 << 10 // holds at least one frame of the default size behind a partial one
+	largeChunk = 128 << 10 // holds at least one frame of the default size after a partial one
 )
 
 var (
@@ -61,7 +61,7 @@ func newChunk(size int) *chunk {
 	return c
 }
 
-// paidChunk is newChunk for memory that is taken from a share; nil: the share has not as much.
+// paidChunk is newChunk with memory from a share. It returns nil if the share has too little.
 func paidChunk(size int, share *budget.Share) *chunk {
 	if !share.Take(chunkCost(size)) {
 		return nil
@@ -71,7 +71,7 @@ func paidChunk(size int, share *budget.Share) *chunk {
 	return c
 }
 
-// exactChunk is a paid one with no more memory than it needs.
+// exactChunk is paidChunk with no more memory than needed.
 func exactChunk(size int, share *budget.Share) *chunk {
 	if !share.Take(size) {
 		return nil
@@ -79,14 +79,14 @@ func exactChunk(size int, share *budget.Share) *chunk {
 	return ownChunk(size, share)
 }
 
-// ownChunk is exactChunk for memory that has been taken.
+// ownChunk is exactChunk for memory that has been taken from the share already.
 func ownChunk(size int, share *budget.Share) *chunk {
 	c := &chunk{buf: make([]byte, size), paid: share}
 	c.refs.Store(1)
 	return c
 }
 
-// chunkCost is how many bytes of memory a chunk of a size takes.
+// chunkCost returns the bytes of memory that a chunk of a size takes.
 func chunkCost(size int) int {
 	switch {
 	case size <= smallChunk:
@@ -119,10 +119,10 @@ func (c *chunk) Release() {
 	}
 }
 
-// alone reports that nobody but the caller has a reference, so its bytes may be written over.
+// alone reports whether the caller has the only reference, so that the bytes may be overwritten.
 func (c *chunk) alone() bool { return c.refs.Load() == 1 }
 
-// carve returns an empty slice of that capacity which lives as long as the chunk.
+// carve returns an empty slice with that capacity, which lives as long as the chunk.
 func (c *chunk) carve(size int) []byte {
 	n := len(c.space)
 	if n == 0 || c.used+size > len(c.space[n-1].buf) {
@@ -134,14 +134,14 @@ func (c *chunk) carve(size int) []byte {
 	return c.space[n-1].buf[from:from:c.used]
 }
 
-// newSend returns an empty command that lives as long as the chunk, or nil when there is no room
-// for more of them.
+// newSend returns an empty command that lives as long as the chunk, or nil if there is no room for
+// another one.
 func (c *chunk) newSend() *singleSend {
 	switch {
 	case c.sends != nil:
 	case c.pool != nil:
 		c.sends = make([]singleSend, len(c.buf)/perSingle)
-	default: // a command elsewhere would keep the bytes until all commands beside it are gone
+	default: // a command elsewhere would keep the bytes until all commands next to it are released
 		c.sends = make([]singleSend, 1)
 	}
 	if c.sent == len(c.sends) {
@@ -153,7 +153,7 @@ func (c *chunk) newSend() *singleSend {
 	return s
 }
 
-// recycle lets go of what was carved.
+// recycle releases the carved memory.
 func (c *chunk) recycle() {
 	c.sent = 0
 	for i, s := range c.space {

@@ -7,16 +7,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// claims is what a connection's tokens allow (2.4, 2.6). Owned by the connection; dies with it.
+// claims holds the grants of a connection's tokens (2.4, 2.6). The connection owns it.
 type claims struct {
 	granted  map[string]access.Grant // by path of the audience
 	limit    int
 	verifier *access.Verifier
 }
 
-// verify asks for the verdict on a token. The type that the client gives is no help:
-// azure-servicebus for Python sends a shared access signature as a "jwt", and the token shows by
-// itself what it is.
+// verify checks a token. The type that the client gives does not help: azure-servicebus for Python
+// sends a shared access signature as a "jwt", and the token itself shows its type.
 func (c *claims) verify(token, kind, audience string, now time.Time) (access.Grant, error) {
 	switch signature := strings.HasPrefix(token, access.SASPrefix); {
 	case signature, kind == "jwt", kind == "amqp:jwt":
@@ -27,7 +26,7 @@ func (c *claims) verify(token, kind, audience string, now time.Time) (access.Gra
 	return access.Grant{}, access.ErrUnsupported
 }
 
-// put stores a claim in the place of an older one for the same path. It refuses when there are too
+// put stores a claim, which replaces an older one for the same path. It refuses if there are too
 // many.
 func (c *claims) put(g access.Grant) bool {
 	if c.granted == nil {
@@ -36,17 +35,17 @@ func (c *claims) put(g access.Grant) bool {
 	if _, ok := c.granted[g.Path]; !ok && len(c.granted) >= c.limit {
 		return false
 	}
-	g.Path = strings.Clone(g.Path) // not with all of the audience it was cut from
+	g.Path = strings.Clone(g.Path) // without the rest of the audience that it was cut from
 	c.granted[g.Path] = g
 	return true
 }
 
-// cost is how many bytes the claims take.
+// cost returns the bytes of memory of the claims.
 func (c *claims) cost() int { return tokenCost * len(c.granted) }
 
 // allow finds a claim that gives a right for a path now, the closest one first. The path is
-// lower-case and clean. The rule that a claim comes from is looked up each time: it may have
-// changed since (reliability.md S10).
+// lower-case and clean. The rule behind the claim is looked up each time, because it may have
+// changed (reliability.md S10).
 func (c *claims) allow(path string, right access.Rights, now time.Time) (access.Grant, bool) {
 	for p := path; ; {
 		if g, ok := c.granted[p]; ok && c.verifier.Allows(g, path, right, now) {
@@ -63,7 +62,7 @@ func (c *claims) allow(path string, right access.Rights, now time.Time) (access.
 	}
 }
 
-// sweep forgets expired claims and reports whether there were any.
+// sweep removes expired claims and reports whether there were any.
 func (c *claims) sweep(now time.Time) bool {
 	found := false
 	for path, g := range c.granted {
@@ -75,7 +74,7 @@ func (c *claims) sweep(now time.Time) bool {
 	return found
 }
 
-// next is the earliest expiry, zero when nothing expires.
+// next returns the earliest expiry, zero if nothing expires.
 func (c *claims) next() time.Time {
 	var at time.Time
 	for _, g := range c.granted {

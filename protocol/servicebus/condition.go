@@ -12,20 +12,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// scope is what a failure ends.
+// scope says what a failure ends.
 type scope uint8
 
 const (
-	endsDelivery scope = iota // rejected; the link goes on
+	endsDelivery scope = iota // rejected; the link continues
 	endsLink                  // detach
 )
 
-// condition is what the wire says of a refusal.
+// condition is the form of a refusal on the wire.
 type condition struct {
 	symbol amqp.Symbol
 	status int32  // of a management reply
-	ends   scope  // on a sending link; a settlement always ends its delivery only
-	more   string // behind the engine's text
+	ends   scope  // on a sending link; a settlement always ends only its delivery
+	more   string // after the engine's text
 }
 
 const (
@@ -37,8 +37,8 @@ const (
 	notFoundText         = "The messaging entity '%s' could not be found. To know more visit https://aka.ms/sbResourceMgrExceptions. "
 )
 
-// conditions is the one table from engine codes to the wire (8.2, 6.2). The texts are the engine's,
-// but for those that depend on how the client named something or how long it waits.
+// conditions is the only table from engine codes to the wire (8.2, 6.2). The texts are the
+// engine's, except those that depend on the name the client used or on the time it waited.
 var conditions = [...]condition{
 	engine.NotFound:               {symbol: amqp.CondNotFound, status: 404, ends: endsLink},
 	engine.NoMatchingSubscription: {symbol: amqp.CondNoMatchingSubscription, status: 500},
@@ -60,9 +60,9 @@ var conditions = [...]condition{
 	engine.TransactionFailed:      {symbol: amqp.CondTransactionRollback, status: 400},
 }
 
-// conditionOf turns an engine error into what the peer is told. Everything that is not a refusal,
-// [engine.ErrUnknown] above all, ends the link with a condition every SDK retries: 'rejected' would
-// claim that nothing happened.
+// conditionOf turns an engine error into a condition and a text for the peer. An error that is not
+// a refusal, such as [engine.ErrUnknown], ends the link with a condition that every SDK retries:
+// 'rejected' would claim that nothing happened.
 func conditionOf(err error) (condition, string) {
 	var refusal *engine.Error
 	if !errors.As(err, &refusal) || int(refusal.Code) >= len(conditions) || conditions[refusal.Code].symbol == "" {
@@ -73,8 +73,8 @@ func conditionOf(err error) (condition, string) {
 	return c, refusal.Text + c.more
 }
 
-// describe is what the peer of a link is told. Where an entity is missing, it is named: the one
-// that the messages of the link are for.
+// describe returns the condition and text for the peer of a link. If an entity is missing, the text
+// names the entity that the link's messages are for.
 func (l *link) describe(err error) (condition, string) {
 	if l.transfer.destination != nil {
 		return l.c.describeAt(err, l.transfer.to)
@@ -82,8 +82,8 @@ func (l *link) describe(err error) (condition, string) {
 	return l.c.describeAt(err, l.at)
 }
 
-// describeAt is what the peer is told of an address. That there is no entity is said in the words
-// that SDKs look for (8.4).
+// describeAt returns the condition and text for an address. If the entity does not exist, the text
+// has the words that SDKs look for (8.4).
 func (c *conn) describeAt(err error, at address) (condition, string) {
 	cond, text := conditionOf(err)
 	if cond.symbol == amqp.CondNotFound {
@@ -92,17 +92,19 @@ func (c *conn) describeAt(err error, at address) (condition, string) {
 	return cond, text
 }
 
-// missing is the text that says that there is no entity at an address. It names the address in the
-// peer's words, as far as the peer's frames have room for them.
+// missing returns the text for an address without an entity. It repeats the address in the peer's
+// words, as far as the peer's frames have room for them.
 func (c *conn) missing(at address) string {
 	room, _ := c.texts.room()
 	return fmt.Sprintf(notFoundText, message.Short("sb://"+c.hostOf(at)+"/"+at.text, max(room-len(notFoundText), 16)))
 }
 
-// hostOf is the host that an address is at, in the peer's words: of the address, else of its open.
+// hostOf returns the host of an address in the peer's words: that of the address, or else of the
+// peer's open.
 func (c *conn) hostOf(at address) string { return cmp.Or(at.host, c.peer.hostname, c.namespace) }
 
-// tracking makes the texts of 8.4: every text ends in what an operator needs to find its cause.
+// tracking makes the texts of 8.4: every text ends with the data that an operator needs to find its
+// cause.
 type tracking struct {
 	namespace string
 	newID     func() string

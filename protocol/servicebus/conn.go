@@ -16,21 +16,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// phase is how far a connection has come.
+// phase is the progress of a connection.
 type phase uint8
 
 const (
 	atHeader     phase = iota // nothing received
 	atSASL                    // SASL header exchanged
-	atAMQPHeader              // logged in with SASL, the AMQP header has to come
+	atAMQPHeader              // logged in with SASL; the AMQP header is next
 	atOpen                    // AMQP header exchanged
 	opened
-	closing // our close is sent, the peer's has not come
-	over    // nothing more is read; what is buffered is written
+	closing // the broker's close is sent, the peer's is not received
+	over    // nothing more is read; buffered output is written
 )
 
-// conn is one connection: it passes on what the peer and the engine say. What has to be remembered
-// and counted for that is in types of their own, each in its file.
+// conn is one connection: it passes on what the peer and the engine say. The state for that is in
+// types with a file each.
 type conn struct {
 	// set once in newConn
 	*environment
@@ -39,75 +39,79 @@ type conn struct {
 	remote  string // host:port of the peer
 	host    string // host of the peer
 	log     *slog.Logger
-	reader  *reader              // cuts what comes into frames
-	outbox  *outbox              // takes what the engine answers
-	quit    chan struct{}        // closed when run no longer takes what the reader has
+	reader  *reader              // cuts the input into frames
+	outbox  *outbox              // receives the engine's answers
+	quit    chan struct{}        // closed when run no longer takes input from the reader
 	stop    chan struct{}        // closed by askToStop
 	stopped sync.Once            // guards the closing of stop
-	onPanic func()               // there was a bug
-	onLogin func()               // there has been a valid token
-	onFail  func() time.Duration // a login failed; how long the next one has to wait
-	// onRefused is told of a receiver link that the broker refuses, or detaches for an error.
+	onPanic func()               // called after a panic
+	onLogin func()               // called after the first valid token
+	onFail  func() time.Duration // called after a failed login; returns the delay of the next one
+	// onRefused is called for a receiver link that the broker refuses, or detaches because of an
+	// error.
 	onRefused func(*link, amqp.Symbol, string)
 
-	asked atomic.Pointer[looking] // nil: nobody waits for the end of the turn to look at its links
+	// a look at its links that waits for the end of the turn; nil: none
+	asked atomic.Pointer[looking]
 
 	// held by the goroutine that has the connection's turn: run, the reader (turns.go), or one that
-	// looks (look.go). Guards what is said to be owned by it
+	// looks (look.go). Guards the fields that are owned by the turn
 	turn sync.Mutex
-	done bool // run has had its last turn, and so has the reader; guarded by turn
+	done bool // run and the reader have had their last turns; guarded by turn
 
 	anonymous bool        // no valid token so far; guarded by the server's mutex
 	overuse   overuse     // guarded by the server's mutex
-	refusal   *amqp.Error // why the connection is closed as soon as it opens; nil: it is not
+	refusal   *amqp.Error // closes the connection as soon as it opens; nil: none
 
 	// owned by the turn: the course of the connection
-	now      time.Time // of this turn of the loop
-	phase    phase     // how far it has come
-	failed   error     // the socket is gone, or there was a bug
-	timers   timers    // what happens because time passes
-	turns    turns     // when this one last let other goroutines run
-	teardown teardown  // what waits for the engine's answers, to take links or the connection away
+	now      time.Time // at the start of this turn of the loop
+	phase    phase     // progress
+	failed   error     // the socket is gone, or there was a panic
+	timers   timers    // actions at times
+	turns    turns     // time when this connection last let other goroutines run
+	teardown teardown  // links, or the connection, that are removed after the engine's answers
 
 	// owned by the turn: the peer
-	in         input        // frames that have come
+	in         input        // received frames
 	decoder    amqp.Decoder // of these
-	out        output       // frames that are to leave
-	texts      errorTexts   // of errors, as long as its frames have room for
-	peer       peer         // who it says it is
+	out        output       // frames to send
+	texts      errorTexts   // error texts, as far as its frames have room for them
+	peer       peer         // from its open
 	sasl       sasl         // the login layer
-	login      login        // what it may send before its first valid token, and what failing costs
-	claims     claims       // what its tokens allow
-	allowed    allowance    // what the limits let it have
+	login      login        // bytes before its first valid token, and the cost of failures
+	claims     claims       // grants of its tokens
+	allowed    allowance    // its limits
 	memory     memory       // bytes kept for it
-	unfinished unfinished   // deliveries of which frames are missing
+	unfinished unfinished   // deliveries with missing frames
 
 	// owned by the turn: links
 	sessions     sessionTable // by channel, with their links by handle
 	links        links        // by name, and by what they hold
 	outstanding  outstanding  // deliveries that the peer has to settle
-	transactions transactions // that the peer has begun
+	transactions transactions // begun by the peer
 	pump         pump         // receivers with something to write
-	stored       stored       // messages, read back for them
+	stored       stored       // messages that are read back for them
 
 	// owned by the turn: what the engine is asked
-	batch     batch          // requests on their way to it
-	pendings  pendings       // requests that it has not answered
-	deadlines deadlines      // of those that came to a $management node
-	replies   []engine.Reply // the last ones: memory for the next
-	answers   answers        // dispositions that follow from them, on their way to the peer
+	batch     batch          // requests on their way to the engine
+	pendings  pendings       // requests that the engine has not answered
+	deadlines deadlines      // of requests to a $management node
+	replies   []engine.Reply // the last ones; their memory is reused
+	answers   answers        // dispositions for the peer that follow from them
 }
 
-// maxHostname is how many bytes of a host name are kept: the longest there is and a port.
+// maxHostname is the number of bytes of a host name that are kept: the longest valid name with a
+// port.
 const maxHostname = 253 + len(":65535")
 
-// peer is what the open frame said.
+// peer holds the data of the peer's open frame.
 type peer struct {
 	container string
-	hostname  string // the broker's, as the peer knows it
+	hostname  string // the broker's name, as the peer knows it
 	product   string
 	idle      time.Duration // 0: none
-	channels  uint16        // the highest number it may use: the smaller of its own limit and ours
+	// the highest channel it may use: the smaller of its own limit and the broker's
+	channels uint16
 }
 
 func newConn(env *environment, nc net.Conn, number uint64) *conn {
@@ -138,10 +142,10 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	return c
 }
 
-// askToStop makes run close the connection in order. Safe from any goroutine.
+// askToStop makes run close the connection in order. It is safe from any goroutine.
 func (c *conn) askToStop() { c.stopped.Do(func() { close(c.stop) }) }
 
-// run serves the connection until it is over: all state belongs to the goroutine that has the turn.
+// run serves the connection until it ends. All state belongs to the goroutine that has the turn.
 func (c *conn) run() {
 	c.turn.Lock() // the first turn of loop begins here
 	readerDone, writerDone := make(chan struct{}), make(chan struct{})
@@ -166,8 +170,7 @@ func (c *conn) run() {
 	c.log.Debug("servicebus: connection closed", "error", c.failed)
 }
 
-// guard runs f and recovers from a panic in it: this connection ends, nobody else notices
-// (reliability.md F21).
+// guard runs f and recovers from a panic in it: only this connection ends (reliability.md F21).
 func (c *conn) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -181,7 +184,7 @@ func (c *conn) guard(f func()) {
 
 var errPanic = errors.New("servicebus: internal error")
 
-// loop handles events until the connection is over. The caller has taken its first turn.
+// loop handles events until the connection ends. The caller has taken its first turn.
 func (c *conn) loop() {
 	defer func() {
 		c.done = true
@@ -227,7 +230,7 @@ func (c *conn) loop() {
 	}
 }
 
-// settleUp ends a turn: what it has led to goes to the engine, and to the peer.
+// settleUp ends a turn: it sends the resulting requests to the engine and the output to the peer.
 func (c *conn) settleUp() {
 	c.batch.submit()
 	if c.phase == opened {
@@ -244,7 +247,8 @@ func (c *conn) settleUp() {
 	}
 }
 
-// mayRead is false while the peer has to wait for the engine or for its own reading.
+// mayRead reports whether more input may be read. It is false while the peer has to wait for the
+// engine or must read its own output first.
 func (c *conn) mayRead() bool {
 	if c.phase < closing && c.teardown.pending() {
 		return false
@@ -253,10 +257,10 @@ func (c *conn) mayRead() bool {
 	return c.phase != over && !c.login.waits(c.now) && c.pendings.bytes <= in && c.pendings.expected <= out && c.out.backlog() <= out
 }
 
-// receive takes the frames of one read.
+// receive handles the frames of one read.
 func (c *conn) receive(in inbound) {
 	if in.chunk == nil {
-		return // the reader had a turn that left something to do
+		return // a turn of the reader left something to do
 	}
 	c.in.taken++
 	c.in.short = in.short
@@ -268,9 +272,9 @@ func (c *conn) receive(in inbound) {
 	c.handle(in)
 }
 
-// handle handles the frames of one read. Their requests are submitted as one run per partition.
-// When they ask for more than the connection may have at a time, the remaining frames wait:
-// thousands of requests fit into one read.
+// handle handles the frames of one read. It submits their requests as one run per partition. If
+// they ask for more than the connection may have at a time, the remaining frames wait: one read can
+// hold thousands of requests.
 func (c *conn) handle(in inbound) {
 	c.in.begin(in.chunk)
 	c.in.cut = in.cut
@@ -290,7 +294,7 @@ func (c *conn) handle(in inbound) {
 			break
 		}
 	}
-	c.batch.submit() // before the chunk goes: sends hold references of their own
+	c.batch.submit() // before the chunk is released: sends hold their own references
 	c.in.end()
 	in.chunk.Release()
 	if in.err != nil {
@@ -304,7 +308,7 @@ func (c *conn) ended(err error) {
 	switch {
 	case errors.As(err, &framing) && c.phase < closing:
 		c.protocolFault(amqp.CondFramingError, framing.Reason)
-		c.phase = over // the stream makes no sense any more
+		c.phase = over // the rest of the stream cannot be read
 	case errors.Is(err, io.EOF) && c.phase >= closing:
 		c.phase = over
 	default:
@@ -410,8 +414,8 @@ func (c *conn) open(o *amqp.Open) {
 	c.log.Debug("servicebus: open", "container", c.peer.container, "product", c.peer.product)
 }
 
-// writeOpen offers half of the idle time that ends the connection: a peer may send its empty frames
-// exactly at the time that it is told, and they may be late (AMQP 2.4.5).
+// writeOpen offers half of the idle time after which the connection is closed: a peer may send its
+// empty frames exactly at the offered interval, and they may be late (AMQP 2.4.5).
 func (c *conn) writeOpen() {
 	c.out.frame(0, &amqp.Open{
 		ContainerID:  c.containerID,
@@ -421,7 +425,7 @@ func (c *conn) writeOpen() {
 	})
 }
 
-// product names the SDK for the audit trail.
+// product returns the name of the SDK for the audit trail.
 func product(m amqp.Map) string {
 	name := message.TextOf(m, "product")
 	if v := message.TextOf(m, "version"); name != "" && v != "" {
@@ -433,7 +437,7 @@ func product(m amqp.Map) string {
 	return message.TextOf(m, "user-agent")
 }
 
-// authenticated notes the first valid login: the peer is allowed more from now on.
+// authenticated notes the first valid login, after which the peer's limits are larger.
 func (c *conn) authenticated() {
 	if c.allowed.loggedIn {
 		return
@@ -445,7 +449,7 @@ func (c *conn) authenticated() {
 	c.onLogin()
 }
 
-// peerClosed answers the peer's close; the socket goes when the answer is written (1.8).
+// peerClosed answers the peer's close; the socket is closed after the answer is written (1.8).
 func (c *conn) peerClosed(p *amqp.Close) {
 	if p.Error != nil {
 		c.log.Debug("servicebus: closed by peer", "condition", p.Error.Condition, "text", p.Error.Description)
@@ -454,8 +458,8 @@ func (c *conn) peerClosed(p *amqp.Close) {
 	c.phase = over
 }
 
-// protocolFault ends a connection that broke the protocol. A peer whose protocol header is not
-// welcome is sent one that is (1.1); within the login layer nothing can be said.
+// protocolFault ends a connection that broke the protocol. If the peer's protocol header is not
+// accepted, it sends one that is (1.1). Within the login layer no error can be sent.
 func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	c.log.Info("servicebus: protocol fault", "condition", symbol, "text", text)
 	early := c.phase < opened
@@ -476,14 +480,14 @@ func (c *conn) protocolFault(symbol amqp.Symbol, text string) {
 	}
 }
 
-// closeFor closes the connection with an error, and has the log say so of its links, too.
+// closeFor closes the connection with an error and logs the error for its links as well.
 func (c *conn) closeFor(cause event.CloseCause, symbol amqp.Symbol, text string) {
 	e := &amqp.Error{Condition: symbol, Description: c.texts.suffixed(text, "", c.now)}
 	c.closeWith(e, closedBy(cause, e))
 }
 
-// closeWith sends close once; after it nothing else is sent. The log is told why the links are
-// closed.
+// closeWith sends the close once; nothing may follow it. closed is the reason that the log stores
+// for the links.
 func (c *conn) closeWith(e *amqp.Error, closed event.LinkClosed) {
 	if c.phase >= closing {
 		return
@@ -507,13 +511,13 @@ func (c *conn) shutdown() {
 		Condition:   amqp.CondConnectionForced,
 		Description: c.texts.suffixed("The connection is closed because the server is stopping.", "", c.now),
 	}
-	// the cause says all, and there may be many connections
+	// the cause is enough, and there may be many connections
 	c.closeWith(e, event.LinkClosed{Cause: event.ClosedStop})
 }
 
-// leave gives back what the engine still holds for this connection, transactions among it, and
-// waits until no delivery can come any more: one that comes by then, and so never reached the wire,
-// is released (4.7).
+// leave returns to the engine everything that it holds for this connection, including transactions,
+// and waits until no more deliveries can arrive. A delivery that arrives meanwhile never reached
+// the wire and is released (4.7).
 func (c *conn) leave() {
 	c.phase = over
 	c.out.shut()
@@ -527,7 +531,7 @@ func (c *conn) leave() {
 	}
 }
 
-// flush hands what is buffered to the writer, unless the peer has to wait.
+// flush hands buffered output to the writer, unless the peer has to wait.
 func (c *conn) flush() {
 	if c.failed == nil && !c.login.waits(c.now) && c.out.flush() {
 		c.timers.spoke = c.now

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// Texts of what a coordinator refuses.
+// Texts of refusals by a coordinator.
 const (
 	distributedText = "Distributed transactions (a declare with a global-id) are not implemented."
 	unfinishedText  = "The transaction was discharged while a delivery in it was not finished. It is rolled back."
@@ -19,16 +19,16 @@ const (
 	notDeclaredText = "Transaction hasn't been declared yet, or has already been discharged"
 )
 
-// coordinates reports that a link is to be one on which the peer begins and ends transactions
-// (7.1).
+// coordinates reports whether an attach is for a link on which the peer begins and ends
+// transactions (7.1).
 func coordinates(a *amqp.Attach) bool {
 	_, ok := a.Target.(*amqp.Coordinator)
 	return ok && a.Role == amqp.RoleSender
 }
 
-// resolveCoordinator lets every peer that may have a link have a coordinator: it leads to no
-// entity, and whatever can be part of a transaction comes on links that need a claim. One SDK
-// attaches it, and declares, before it puts its first token.
+// resolveCoordinator allows a coordinator to every peer that may have a link: it belongs to no
+// entity, and the operations of a transaction come on links that need a claim. One SDK attaches it,
+// and declares, before it puts its first token.
 func (l *link) resolveCoordinator(a *amqp.Attach) *amqp.Error {
 	l.at = address{coordinator: true}
 	l.origin = &engine.Origin{
@@ -37,10 +37,10 @@ func (l *link) resolveCoordinator(a *amqp.Attach) *amqp.Error {
 	return l.room(a)
 }
 
-// coordination lists the capabilities of a coordinator that the broker has (AMQP 4.5.10).
+// coordination lists the coordinator capabilities that the broker has (AMQP 4.5.10).
 var coordination = []amqp.Symbol{"amqp:local-transactions", "amqp:multi-txns-per-ssn", "amqp:multi-ssns-per-txn"}
 
-// coordinatorOf is the target of the answer to the attach of a coordinator.
+// coordinatorOf returns the target for the answer to the attach of a coordinator.
 func coordinatorOf(a *amqp.Attach) *amqp.Coordinator {
 	granted := &amqp.Coordinator{}
 	for _, c := range a.Target.(*amqp.Coordinator).Capabilities {
@@ -51,7 +51,7 @@ func coordinatorOf(a *amqp.Attach) *amqp.Coordinator {
 	return granted
 }
 
-// control takes a message to a coordinator (7.2).
+// control handles a message to a coordinator (7.2).
 func (s *sender) control(body []byte) {
 	asked, e := parseControl(body, s.l.c.decoder.Limits)
 	if e != nil {
@@ -94,7 +94,7 @@ func (s *sender) declare(asked *amqp.Declare) {
 	s.answer(amqp.Declared{TxnID: x.id[:]})
 }
 
-// answer settles the delivery at hand with a state, and the link goes on.
+// answer settles the current delivery with a state; the link continues.
 func (s *sender) answer(state amqp.DeliveryState) {
 	if !s.delivery.settled {
 		s.l.c.answers.state(s.l.s, amqp.RoleReceiver, s.delivery.id, state)
@@ -102,17 +102,17 @@ func (s *sender) answer(state amqp.DeliveryState) {
 	s.grant()
 }
 
-// discharge ends a transaction. The peer is answered when the partition has.
+// discharge ends a transaction. The peer is answered once the partition has answered.
 func (s *sender) discharge(asked *amqp.Discharge) {
 	c := s.l.c
 	x := c.transactions.find(asked.TxnID)
 	switch {
 	case x == nil:
 		s.reject(amqp.CondTransactionUnknownID, notDeclaredText)
-	case x.partial > 0: // the link has to be ended for that (AMQP 4.4.1)
+	case x.partial > 0: // this requires the link to end (AMQP 4.4.1)
 		c.transactions.rollBack(x, event.AbortFailed)
 		s.l.end(amqp.CondTransactionRollback, unfinishedText)
-	case x.entity == 0: // no partition knows of it
+	case x.entity == 0: // no partition has operations of it
 		c.transactions.end(x)
 		if x.failed && !asked.Fail {
 			s.reject(amqp.CondTransactionRollback, rolledBackText)
@@ -124,7 +124,7 @@ func (s *sender) discharge(asked *amqp.Discharge) {
 	}
 }
 
-// end has the partition end a transaction.
+// end asks the partition to end a transaction.
 func (s *sender) end(x *transaction, fail bool) {
 	c := s.l.c
 	p := pending{kind: pendingDischarge, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, in: x}
@@ -143,18 +143,18 @@ func (s *sender) end(x *transaction, fail bool) {
 	s.grant()
 }
 
-// ending is what a partition was asked to do with a transaction, and why.
+// ending is the request for the end of a transaction that a partition got.
 type ending uint8
 
 const (
 	commits          ending = iota + 1
-	rollsBack               // its client wants that
-	rollsBackInstead        // its client wants it committed, and it has failed
+	rollsBack               // requested by its client
+	rollsBackInstead        // its client requested a commit, and an operation had failed
 )
 
-// discharged handles what the partition has said of the end of a transaction. When it is unknown
-// whether a commit was done, the peer gets no outcome and the link ends: 'rejected' would claim
-// that it was not done. A rollback has happened, whatever the partition says.
+// discharged handles the partition's answer to the end of a transaction. If it is unknown whether a
+// commit was done, the peer gets no outcome and the link ends: 'rejected' would claim that it was
+// not done. A rollback has happened in any case, whatever the partition answers.
 func (s *sender) discharged(p *pending, err error) {
 	c := s.l.c
 	c.transactions.over(p.in, p.ends == commits && err == nil, err)

@@ -7,34 +7,34 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// credit is how many deliveries a receiving peer takes (4.3), and how many of them the engine was
-// asked for. Deliveries that were assigned and have not been begun on the wire are counted by the
-// caller, who passes their number as unsent.
+// credit counts the deliveries that a receiving peer accepts (4.3), and how many of them the engine
+// was asked for. Deliveries that were assigned and not begun on the wire are counted by the caller,
+// who passes their number as unsent.
 type credit struct {
 	// as the peer counts
 	count   uint32 // delivery-count: deliveries begun on the wire
-	limit   uint32 // delivery-count + link-credit as the peer last gave it
+	limit   uint32 // delivery-count + link-credit of the peer's last flow
 	drain   bool   // the peer wants its credit used up
 	drainTo uint32 // delivery-count after the drain
-	dry     bool   // there is nothing more for the drain
+	dry     bool   // the drain gets no more deliveries
 
 	// as the engine counts
-	granted    uint32 // Flow.Limit it last got
+	granted    uint32 // the last Flow.Limit that it got
 	assigned   uint32 // deliveries
-	draining   bool   // it has not answered the last drain
-	drainLimit uint32 // Flow.Limit of that
-	drainAsked uint32 // drainTo when that was sent
-	drainGave  int32  // credit that the engine had with it
+	draining   bool   // the last drain is not answered
+	drainLimit uint32 // Flow.Limit of the last drain
+	drainAsked uint32 // drainTo at the last drain
+	drainGave  int32  // credit that the engine had at the last drain
 }
 
-// left is how many deliveries the peer takes now.
+// left returns the number of deliveries that the peer accepts now.
 func (c *credit) left() int32 { return int32(c.limit - c.count) }
 
-// take takes the peer's credit. Only the sum of its delivery-count and link-credit matters, which
-// already accounts for deliveries that are on their way.
+// take applies the peer's credit. Only the sum of its delivery-count and link-credit matters, which
+// already includes deliveries on their way.
 func (c *credit) take(f *amqp.Flow) {
 	if f.LinkCredit.Set {
-		// The peer may take away credit that deliveries on their way have used already. Counts are
+		// The peer may withdraw credit that deliveries on their way have used already. Counts are
 		// serial numbers: a difference of more than half their range cannot be told from a negative
 		// one.
 		left := int64(f.LinkCredit.Value) - int64(int32(c.count-f.DeliveryCount.Or(0)))
@@ -44,7 +44,7 @@ func (c *credit) take(f *amqp.Flow) {
 	c.drainTo = c.limit
 }
 
-// noMore ends a drain of a link that will get nothing but what waits already.
+// noMore ends a drain of a link that gets only the deliveries that wait already.
 func (c *credit) noMore() { c.dry = c.drain }
 
 // assign counts a delivery that the engine has assigned.
@@ -53,12 +53,11 @@ func (c *credit) assign() { c.assigned++ }
 // begin counts a delivery that begins on the wire.
 func (c *credit) begin() { c.count++ }
 
-// grant returns the flow that the engine is to get, if any: as much of the peer's credit as there
-// is room for, and at most most deliveries. unsent deliveries have not been begun on the wire.
+// grant returns the next flow for the engine, if one is needed: as much of the peer's credit as
+// there is room for, and at most most deliveries. unsent deliveries have not begun on the wire.
 func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bool) {
 	if c.draining {
-		// a flow would end the drain without an answer: grant is called again when the answer has
-		// come
+		// a flow would end the drain without an answer: grant is called again after the answer
 		return 0, false, false
 	}
 	limit = c.limit
@@ -71,10 +70,9 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 	if limit == c.granted && !drain {
 		return 0, false, false
 	}
-	// Small steps towards a limit that grows with every delivery are saved up as long as the limit
-	// is going to grow by itself: while deliveries are to be written or, without a drain, the
-	// engine has credit left to make some. Else nothing would come that makes the step larger, and
-	// the receiver starves.
+	// If the limit grows with every delivery, small steps are saved up as long as it will grow by
+	// itself: while deliveries are to be written or, without a drain, the engine has credit left
+	// for more. In other cases nothing would make the step larger, and the receiver would starve.
 	ahead := int32(limit - c.granted)
 	grows := unsent > 0 || !drain && ahead > 0 && int32(c.granted-c.assigned) > 0
 	if grows && limit != c.limit+offset && int64(ahead) < most/2 {
@@ -87,25 +85,25 @@ func (c *credit) grant(most, room int64, unsent int) (limit uint32, drain, ok bo
 	return limit, drain, true
 }
 
-// offset is how far the engine's count of deliveries is ahead of the peer's: deliveries that never
-// reached the wire, and credit that was used up by a drain the peer does not know of.
+// offset returns how far the engine's count of deliveries is ahead of the peer's, because of
+// deliveries that never reached the wire and of credit used up by a drain that the peer does not
+// know of.
 func (c *credit) offset(unsent int) uint32 { return c.assigned - c.count - uint32(unsent) }
 
-// drained is called when the engine has nothing more to deliver for a drain, and has used up the
-// credit it had. It reports whether that was all of the peer's credit; otherwise more has to be
-// granted.
+// drained is called when the engine has nothing more to deliver for a drain and has used up its
+// credit. It reports whether that was all of the peer's credit; if not, more has to be granted.
 func (c *credit) drained(unsent int) bool {
-	// The engine may have more messages where it got a part of the peer's credit and used all of
+	// The engine may have more messages if it got only a part of the peer's credit and used all of
 	// that for deliveries.
 	more := c.drainGave > 0 && c.assigned == c.drainLimit && int(c.left()) > unsent
 	c.assigned, c.draining = c.drainLimit, false
-	// else the peer changed its mind meanwhile
+	// otherwise the peer has changed its drain meanwhile
 	c.dry = c.drain && c.drainAsked == c.drainTo && !more
 	return c.dry
 }
 
-// finish uses up the credit of a drain for which there is nothing more, and reports whether there
-// was one.
+// finish uses up the credit of a drain without further deliveries, and reports whether there was
+// one.
 func (c *credit) finish() bool {
 	if !c.drain || !c.dry {
 		return false
@@ -115,7 +113,7 @@ func (c *credit) finish() bool {
 	return true
 }
 
-// grantedCredit is how many deliveries a sending peer may begin (3.1).
+// grantedCredit is the number of deliveries that a sending peer may begin (3.1).
 type grantedCredit struct {
 	most    uint32 // granted at most
 	count   uint32 // delivery-count: deliveries begun
@@ -136,11 +134,11 @@ func (c *grantedCredit) spend() bool {
 // submit counts a send that the engine has to answer.
 func (c *grantedCredit) submit() { c.pending++ }
 
-// answered is called when it has.
+// answered counts an answer of the engine.
 func (c *grantedCredit) answered() { c.pending-- }
 
-// topUp grants more when less than half is left, as far as unanswered sends leave room, and reports
-// whether it did.
+// topUp grants more credit if less than half is left, as far as unanswered sends leave room. It
+// reports whether it did.
 func (c *grantedCredit) topUp() bool {
 	if c.left > c.most/2 || c.pending >= c.most || c.most-c.pending <= c.left {
 		return false
@@ -149,7 +147,7 @@ func (c *grantedCredit) topUp() bool {
 	return true
 }
 
-// flow takes the peer's credit.
+// flow applies the peer's credit.
 func (r *receiver) flow(f *amqp.Flow) {
 	r.credit.take(f)
 	switch {
@@ -167,7 +165,7 @@ func (r *receiver) flow(f *amqp.Flow) {
 	r.makeReady()
 }
 
-// browseAhead is how many messages a browsing link gets from the engine ahead of what is on the
+// browseAhead bounds the messages that a browsing link gets from the engine before they are on the
 // wire.
 const browseAhead = 32
 
@@ -183,7 +181,7 @@ func (r *receiver) pass() {
 		c.outstanding.forgetExpired(c.sessions, c.broker, c.now)
 	}
 	most := int64(c.limits.ReceiverCredit)
-	if r.l.browses { // nothing else bounds how far it is ahead
+	if r.l.browses { // has no other bound on how far it is ahead
 		most = min(most, browseAhead)
 	}
 	free := c.outstanding.free(c.limits.Locked, r)
@@ -192,7 +190,7 @@ func (r *receiver) pass() {
 		c.outstanding.wants(r)
 	}
 	if r.l.s.window <= 0 {
-		room = 0 // their locks would run out here
+		room = 0 // their locks would expire here
 		r.wait()
 	}
 	if limit, drain, ok := r.credit.grant(most, room, r.unsent()); ok {
@@ -200,7 +198,7 @@ func (r *receiver) pass() {
 	}
 }
 
-// wait lets the receiver go on when the peer's window opens.
+// wait makes the receiver continue when the peer's window opens.
 func (r *receiver) wait() {
 	s := r.l.s
 	if s.blocked == nil {
@@ -209,8 +207,8 @@ func (r *receiver) wait() {
 	s.blocked[r] = struct{}{}
 }
 
-// drained is called when the engine has nothing more to deliver for a drain, and has used up the
-// credit it had.
+// drained is called when the engine has nothing more to deliver for a drain and has used up its
+// credit.
 func (r *receiver) drained() {
 	dry := r.credit.drained(r.unsent())
 	switch {
@@ -222,7 +220,7 @@ func (r *receiver) drained() {
 	}
 }
 
-// finishDrain uses up the credit once all that was there is written (4.3).
+// finishDrain uses up the credit once all remaining deliveries are written (4.3).
 func (r *receiver) finishDrain() {
 	if !r.empty() || !r.credit.finish() {
 		return

@@ -10,16 +10,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// deadlines are the requests that have to be answered in time, in no order.
+// deadlines holds the requests with a deadline, in no order.
 type deadlines struct{ requests []*request }
 
-// add gives a request its deadline.
+// add gives a request a deadline.
 func (d *deadlines) add(req *request, at time.Time) {
 	req.deadline, req.place = at, len(d.requests)
 	d.requests = append(d.requests, req)
 }
 
-// remove takes a request out, if it has a deadline.
+// remove removes a request, if it has a deadline.
 func (d *deadlines) remove(req *request) {
 	if req.deadline.IsZero() {
 		return
@@ -32,7 +32,7 @@ func (d *deadlines) remove(req *request) {
 	req.deadline = time.Time{}
 }
 
-// next is when the first request has to be answered, zero when none has to.
+// next returns the earliest deadline, zero if there is none.
 func (d *deadlines) next() (at time.Time) {
 	for _, req := range d.requests {
 		if at.IsZero() || req.deadline.Before(at) {
@@ -42,32 +42,32 @@ func (d *deadlines) next() (at time.Time) {
 	return at
 }
 
-// passed takes out the requests of which the deadline has passed.
+// passed removes and returns the requests whose deadline has passed.
 func (d *deadlines) passed(now time.Time) (overdue []*request) {
 	for i := len(d.requests) - 1; i >= 0; i-- {
 		if req := d.requests[i]; !now.Before(req.deadline) {
-			d.remove(req) // moves one that was looked at already to i
+			d.remove(req) // moves a request that was visited already to i
 			overdue = append(overdue, req)
 		}
 	}
 	return overdue
 }
 
-// limitTime gives a request on its way to the engine its deadline.
+// limitTime gives a request to the engine its deadline.
 func (req *request) limitTime() {
 	c := req.l.c
 	if req.timeout = req.serverTimeout(); req.timeout == 0 {
 		return
 	}
-	if req.until.IsZero() { // a request that is asked in parts has its time for all of them
+	if req.until.IsZero() { // a request in several parts has one deadline for all of them
 		req.until = c.now.Add(req.timeout)
 	}
 	c.deadlines.add(req, req.until)
 	c.timers.by(c, req.until)
 }
 
-// serverTimeout is how long a client waits for the answer to its request, 0 when it does not say
-// (6.2). The Go SDK says 0 when less than a second is left, and gives up by itself.
+// serverTimeout returns how long a client waits for the answer to its request, 0 if it does not say
+// (6.2). The Go SDK sends 0 when less than a second is left, and times out by itself.
 func (req *request) serverTimeout() time.Duration {
 	for _, key := range [...]string{"com.microsoft:server-timeout", "server-timeout"} {
 		if ms, ok := message.Integer(req.properties, key); ok && ms > 0 {
@@ -77,8 +77,8 @@ func (req *request) serverTimeout() time.Duration {
 	return 0
 }
 
-// tooLate gives back, without counting a delivery, the locks that were taken for a client that has
-// been told of a time-out.
+// tooLate releases, without counting a delivery, the locks that were taken for a client whose
+// request has timed out.
 func (req *request) tooLate(r *engine.Reply) {
 	t := req.l.target
 	messages := r.Messages()
@@ -93,7 +93,7 @@ func (req *request) tooLate(r *engine.Reply) {
 }
 
 // timedOut answers a request that the engine has not answered in time. A later answer of the engine
-// is not passed on.
+// is dropped.
 func (req *request) timedOut() {
 	req.over = true
 	req.refuse(408, amqp.CondTimeout, fmt.Sprintf("The operation did not complete within the allotted timeout of %s.", hms(req.timeout)))

@@ -8,20 +8,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 )
 
-// Those who came first must not keep out those who come later. While memory is short every
-// connection gives back what it can; links, sessions, answers and what is on its way to the peer it
-// cannot give back. Where these leave less than what is promised to every connection, the
-// connections that have most are closed.
+// Early connections must not keep out later ones. While memory is short, every connection frees
+// what it can. It cannot free links, sessions, answers and output. If these leave less than the
+// share that is guaranteed to every connection, the largest connections are closed.
 
-// overuse is what the server knows of a connection that has more memory than it may have.
+// overuse is the server's knowledge of a connection that has more memory than it may have.
 type overuse struct {
-	since   time.Time // it has had more than it may have; zero: it has not
-	evicted bool      // it was told to go
+	since   time.Time // when it began to have more than it may have; zero: it has not
+	evicted bool      // it was told to close
 }
 
-// evict closes the connections that have most, until the others have room for what is promised to
-// them. Each was told first that it has more than it may have, and was given stuckTime to let go of
-// it; or one second, when there is nothing left for anybody. s.mu is held.
+// evict closes the largest connections until the guaranteed share of the others is free. A
+// connection is closed only after it was told that it has more than it may have and had stuckTime
+// to free it, or one second if no memory is left at all. s.mu is held.
 func (s *Server) evict(now time.Time) {
 	type holder struct {
 		*conn

@@ -10,12 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// A request about an entity, and not about one message, is put to the partitions of the entity, one
-// after the other, in the order of their numbers (docs/decisions/0051). Those that do not serve are
-// left out, as long as one does.
+// A request about an entity, and not about one message, is sent to the partitions of the entity one
+// after the other, in the order of their numbers (docs/decisions/0051). Partitions that do not
+// serve are left out, as long as one does.
 
-// away reports that a request was refused because its partition does not take requests now. That
-// the connection has no memory for one says nothing of the partition.
+// away reports whether a request was refused because its partition does not accept requests now. A
+// refusal because the connection has no memory says nothing about the partition.
 func away(err error) bool {
 	refusal := (*engine.Error)(nil)
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy && refusal != errNoMemory
@@ -23,38 +23,39 @@ func away(err error) bool {
 
 // gathering is a request on its way through the partitions of an entity.
 type gathering struct {
-	last   uint8 // partition that is asked at the end
-	served bool  // one has answered
+	last   uint8 // the last partition to ask
+	served bool  // a partition has answered
 }
 
-// over reports whether a partition is the last one to be asked.
+// over reports whether a partition is the last one to ask.
 func (g *gathering) over(partition uint8) bool { return partition >= g.last }
 
-// peeking is a peek on its way: in the order of the numbers, so that a client that goes on from the
-// last one it has seen meets every message once.
+// peeking is a peek on its way through the partitions, in the order of the sequence numbers. So a
+// client that continues after the last message it has seen gets every message once.
 type peeking struct {
 	gathering
-	cmd   engine.Peek // asked now
+	cmd   engine.Peek // for the current partition
 	view  message.View
-	size  int  // bytes of the answer, if there is more than one message
+	size  int  // bytes of the answer, if it has more than one message
 	room  int  // of the peer's link
-	full  bool // the partition asked last has more than fits
+	full  bool // the last partition has more than fits
 	found []engine.Delivery
 }
 
 func (p *peeking) ask(req *request) {
-	cmd := p.cmd // of this partition alone: the engine may change it
+	cmd := p.cmd // for this partition only: the engine may change it
 	req.onFailed = p.failed
 	req.ask(p.cmd.Slice.Partition, &cmd, p.answered)
 }
 
-// answered takes what one partition shows.
+// answered takes the messages of one partition.
 func (p *peeking) answered(req *request, r *engine.Reply) {
 	p.served = true
 	shown := r.Messages()
 	p.full = r.More
 	if len(p.found) > 0 && len(shown) > 0 && shown[0].Stored() > int64(p.cmd.MaxBytes) {
-		// only the first message of an answer fits in any case, not that of each partition
+		// the first message of the whole answer fits in any case, but not the first of each
+		// partition
 		shown, p.full = nil, true
 	}
 	p.found = append(p.found, shown...)
@@ -74,8 +75,8 @@ func (p *peeking) failed(req *request, err error) bool {
 	return true
 }
 
-// goOn asks the next partition, or answers. A partition that has not shown all it has is the last
-// one: the peer's cursor, last + 1, would pass what is left there.
+// goOn asks the next partition, or answers. A partition that has more than it returned is the last
+// one: the peer's cursor, last + 1, would skip the rest.
 func (p *peeking) goOn(req *request) {
 	if !p.full && p.cmd.Count > 0 && p.cmd.MaxBytes > 0 && !p.over(p.cmd.Slice.Partition) {
 		p.cmd.Slice.Partition++
@@ -92,18 +93,18 @@ func (p *peeking) goOn(req *request) {
 	switch {
 	case len(p.found) == 0:
 		req.nothing()
-	case len(messages) == 0: // "nothing" would say that there are no more
+	case len(messages) == 0: // an empty answer would say that there are no more
 		req.refuse(503, amqp.CondServerBusy, unreadable)
 	default:
 		req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 	}
 }
 
-// listing is an enumeration of sessions on its way.
+// listing is an enumeration of sessions on its way through the partitions.
 type listing struct {
 	gathering
-	cmd  engine.ListSessions // asked now
-	skip int                 // that the client asked for
+	cmd  engine.ListSessions // for the current partition
+	skip int                 // number that the client asked to skip
 	ids  []string
 }
 
@@ -149,13 +150,13 @@ func (l *listing) goOn(req *request) {
 	req.succeed(amqp.Map{{Key: "skip", Value: int32(min(int64(l.skip)+int64(len(l.ids)), 1<<31-1))}, {Key: "sessions-ids", Value: ids}})
 }
 
-// share is those of the things that a request names that are in one partition.
+// share is the part of a request's items that is in one partition.
 type share[T any] struct {
 	partition uint8
 	of        []T
 }
 
-// byPartition groups what a request names by partition, in the order in which the request names
+// byPartition groups the items of a request by partition, in the order in which the request has
 // them.
 func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	for _, one := range all {
@@ -168,10 +169,10 @@ func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	return shares
 }
 
-// cancelling is a request to cancel scheduled messages on its way. Where they are in several
-// partitions, each is first asked whether it could cancel its own, so that a request that is
-// refused cancels nothing. Between the two a message can become active, or a partition stop
-// serving; then those of the partitions before it stay cancelled.
+// cancelling is a request to cancel scheduled messages on its way through the partitions. If the
+// messages are in several partitions, each is first asked whether it could cancel its own, so that
+// a refused request cancels nothing. Between the two steps a message can become active, or a
+// partition stop serving. Then the messages of the partitions before it stay cancelled.
 type cancelling struct {
 	cmd   engine.CancelScheduled
 	parts []share[event.SequenceNumber]
@@ -196,8 +197,8 @@ func (p *cancelling) answered(req *request, _ *engine.Reply) {
 	}
 }
 
-// renewing is a request to renew locks on its way. Where a partition refuses, the locks in those
-// before it have been renewed, which harms nobody.
+// renewing is a request to renew locks on its way through the partitions. If a partition refuses,
+// the locks in those before it have been renewed, which is harmless.
 type renewing struct {
 	cmd    engine.Renew
 	tokens []event.LockToken
@@ -229,8 +230,8 @@ func (p *renewing) answered(req *request, r *engine.Reply) {
 	req.succeed(amqp.Map{{Key: "expirations", Value: expirations}})
 }
 
-// inOnePartition refuses a request of a transaction, which is in one partition, about tokens or
-// numbers of several.
+// inOnePartition refuses a request in a transaction whose tokens or numbers are of several
+// partitions: a transaction is in one partition.
 func inOnePartition[T event.LockToken | event.SequenceNumber](req *request, all []T, of func(T) uint8) bool {
 	for _, one := range all[1:] {
 		if of(one) != of(all[0]) {

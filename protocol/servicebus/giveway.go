@@ -6,19 +6,18 @@ import (
 )
 
 const (
-	// fairTurn is how long a connection works without a break before other goroutines get to run.
-	// The scheduler would let it go on for 10 ms, and a client would wait for that once for each
+	// fairTurn is the time that a connection may work before it lets other goroutines run. The
+	// scheduler would let it continue for 10 ms, and a client would wait for that once for each
 	// busy connection.
 	fairTurn = 500 * time.Microsecond
-	// fairBytes is how many bytes of frames are handled between two looks at the time.
+	// fairBytes is the number of bytes of frames that are handled before the time is checked again.
 	fairBytes = 4 << 10
 )
 
-// turns says when a connection last let other goroutines run.
+// turns holds the time when a connection last let other goroutines run.
 type turns struct{ last time.Time }
 
-// giveWay lets other goroutines run when this one has worked for long. began is when its turn
-// began.
+// giveWay lets other goroutines run if this one has worked for long. began is when its turn began.
 func (t *turns) giveWay(began time.Time) {
 	since := t.last
 	if began.After(since) {

@@ -10,23 +10,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// keyDestination names, on a sender's link, the entity that its messages are for: the one it leads
-// to only hands them over (3.5).
+// keyDestination names, on a sender's link, the entity that its messages are for: the link's own
+// entity only hands them over (3.5).
 const keyDestination = "com.microsoft:transfer-destination-address"
 
 const badDestinationText = "The property '" + keyDestination + "' of the link must be a string."
 
-// group is a session of a client that wants transactions over several entities. Such a client says
-// so by nothing but the order of its links: a coordinator comes before all that lead to entities.
-// Then everything goes through the entity of the first of those links (docs/decisions/0037).
+// group is a session of a client that wants transactions over several entities. Only the order of
+// its links shows this: a coordinator is attached before all links to entities. Then all messages
+// go through the entity of the first of those links (docs/decisions/0037).
 type group struct {
-	begun   bool   // a link has led to an entity
-	grouped bool   // a coordinator came before
-	via     string // the path of the queue or topic of the first link; "": there was none
+	begun   bool   // a link to an entity was attached
+	grouped bool   // a coordinator was attached before
+	via     string // the path of the queue or topic of the first link; "": none yet
 }
 
-// attached notes a link of the session that is going to be answered. Links to nodes do not count:
-// clients have them in any session.
+// attached notes a link of the session whose attach is about to be answered. Links to nodes do not
+// count: clients have them in any session.
 func (g *group) attached(l *link) {
 	switch {
 	case l.at.coordinator:
@@ -40,15 +40,15 @@ func (g *group) attached(l *link) {
 	}
 }
 
-// transfer says where the messages of a sender's link go when its target only hands them over. The
-// zero value: they stay in the target.
+// transfer names the destination of a sender's messages if its target only hands them over. Zero
+// value: they stay in the target.
 type transfer struct {
 	destination *engine.Entity
-	to          address // of that
+	to          address // of the destination
 }
 
-// find finds out whether the messages of a link are to be handed over, and by what: that is the
-// link's target then.
+// find determines whether the messages of a link are handed over, and by which entity, which
+// becomes the link's target.
 func (t *transfer) find(l *link, a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	property, _ := a.Properties.Get(keyDestination)
@@ -65,8 +65,8 @@ func (t *transfer) find(l *link, a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// named has the messages of a link handed over to the entity that it names. That needs the right to
-// send to both.
+// named makes the link's messages be handed over to the entity that it names. That needs the right
+// to send to both.
 func (t *transfer) named(l *link, named any) *amqp.Error {
 	text, ok := message.Text(named)
 	if !ok {
@@ -91,9 +91,9 @@ func (t *transfer) named(l *link, named any) *amqp.Error {
 	return nil
 }
 
-// through has the messages for the entity that a link leads to handed over by another one, at path.
-// The right to send to the link's entity is enough: what the client may do with the other was
-// checked for the link that brought it into the group.
+// through makes another entity, at path, hand over the messages for the link's entity. The right to
+// send to the link's entity is enough: the client's access to the other was checked for the link
+// that brought it into the group.
 func (t *transfer) through(l *link, path string) *amqp.Error {
 	if e := takesMessages(l.target); e != nil {
 		return e

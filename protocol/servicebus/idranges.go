@@ -1,13 +1,14 @@
 package servicebus
 
-// idRanges is a set of delivery-ids, kept as ranges in the order in which they were noted. It
+// idRanges is a set of delivery-ids, kept as ranges in the order in which they were added. It
 // forgets the oldest.
 type idRanges []idRange
 
 // idRange is the delivery-ids first to last.
 type idRange struct{ first, last uint32 }
 
-// maxRanges bounds a set: a range is a run of deliveries with none of another link between them.
+// maxRanges bounds a set: a range is a series of deliveries with no deliveries of other links
+// between them.
 const maxRanges = 1024
 
 func (r *idRanges) note(id uint32) {
@@ -22,7 +23,7 @@ func (r *idRanges) note(id uint32) {
 	*r = append(s, idRange{id, id})
 }
 
-// run reports whether the set has an id, and for how many from that on, at most n, the answer is
+// run reports whether the set has an id, and for how many ids from there, at most n, the answer is
 // the same.
 func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	for i := len(r) - 1; i >= 0; i-- {
@@ -33,7 +34,7 @@ func (r idRanges) run(id, n uint32) (in bool, same uint32) {
 	return false, n
 }
 
-// run reports whether an id is in the range, and for how many from that on, at most n, the answer
+// run reports whether an id is in the range, and for how many ids from there, at most n, the answer
 // is the same.
 func (r idRange) run(id, n uint32) (in bool, same uint32) {
 	if id-r.first <= r.last-r.first {
@@ -42,11 +43,11 @@ func (r idRange) run(id, n uint32) (in bool, same uint32) {
 	return false, min(n, r.first-id)
 }
 
-// idOwners knows the entities of deliveries that have been settled, for the texts that refuse to
-// settle them again.
+// idOwners holds the entities of settled deliveries, for the texts that refuse to settle them
+// again.
 type idOwners []idOwner
 
-// idOwner is a run of delivery-ids settled in order.
+// idOwner is a series of delivery-ids settled in order.
 type idOwner struct {
 	idRange
 	path string
@@ -59,13 +60,13 @@ func (o *idOwners) note(id uint32, path string) {
 		return
 	}
 	if len(s) == maxRanges {
-		s = append(s[:0], s[maxRanges/2:]...) // the older half at once: each note stays cheap
+		s = append(s[:0], s[maxRanges/2:]...) // the older half at once keeps each addition cheap
 	}
 	*o = append(s, idOwner{idRange{id, id}, path})
 }
 
-// run returns the path of the entity of a delivery, empty when it is not, or no longer, known, and
-// for how many deliveries from that one on, at most n, it is the same.
+// run returns the path of the entity of a delivery, or "" if it is not known, or no longer. same is
+// the number of deliveries from there, at most n, with the same answer.
 func (o idOwners) run(id, n uint32) (path string, same uint32) {
 	for i := len(o) - 1; i >= 0; i-- {
 		var in bool

@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// ingestOne makes cmd store one message, whose bytes are in buf, or in kept when the send is staged
-// in a transaction. On refusal cmd holds no buffer.
+// ingestOne makes cmd store one message, whose bytes are in buf, or in kept if the send is staged
+// in a transaction. If it refuses, cmd holds no buffer.
 func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
 	in, e := c.inspect(body)
 	if e != nil {
@@ -29,8 +29,8 @@ func (c *conn) inspect(body []byte) (message.Sent, *amqp.Error) {
 	})
 }
 
-// complete gives a message an id if it has none, and lets filters see it if there are any. The id
-// is written into buf or kept, or into memory of its own where both are nil.
+// complete gives a message an id if it has none, and keeps the parts that filters read, if there
+// are any. The id is written into buf or kept, or into separate memory if both are nil.
 func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *published) {
 	if seen != nil {
 		seen.read(in)
@@ -50,8 +50,8 @@ func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *publi
 	in.Splice(room, c.newUUID())
 }
 
-// ingestBatch makes cmd store the messages of a batch: all of them or none (3.4). The envelope says
-// nothing we need.
+// ingestBatch makes cmd store the messages of a batch: all or none (3.4). The envelope has nothing
+// that the broker needs.
 func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
 	envelope, err := amqp.ScanMessage(body, c.decoder.Limits)
 	if err != nil {
@@ -82,13 +82,14 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 const withoutKeyText = "Message to a partitioned entity with duplicate detection enabled must have either PartitionKey or MessageId"
 
 // withoutKey reports whether a message of a batch has no key in an entity where a message-id would
-// be one (S4-35): if each message were given an id here, each would go to a partition of its own.
+// serve as one (S4-35): if the broker gave each message an id here, each would go to another
+// partition.
 func withoutKey(cmd *engine.Send, in *message.Sent) bool {
 	e, m := cmd.Entity, &in.Message
 	return len(e.Hosts) > 1 && e.Properties.RequiresDuplicateDetection && cmd.Destination == nil && !in.HasID() && !m.HasSession && len(m.PartitionKey) == 0
 }
 
-// newUUID is a random UUID of version 4, for ids that are unique and no secret.
+// newUUID returns a random UUID of version 4, for ids that are unique and not secret.
 func newUUID() (u [16]byte) {
 	binary.LittleEndian.PutUint64(u[:8], rand.Uint64())
 	binary.LittleEndian.PutUint64(u[8:], rand.Uint64())

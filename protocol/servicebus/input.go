@@ -1,35 +1,35 @@
 package servicebus
 
-// input is what has been read and is being handled.
+// input is the received data that is being handled.
 type input struct {
-	chunk *chunk  // the frame being handled stands in it
-	body  []byte  // of that frame, with its payload
-	rest  inbound // frames that have been read and wait; see conn.handle
-	cut   bool    // the frame being handled is a beginning: there was no memory for the rest
+	chunk *chunk  // holds the current frame
+	body  []byte  // of the current frame, with its payload
+	rest  inbound // frames that wait; see conn.handle
+	cut   bool    // the current frame is only a beginning: there was no memory for the rest
 	short bool    // the peer may hold back what follows this turn's frames; see acknowledge
-	taken uint64  // reads of which frames have been taken
+	taken uint64  // number of reads whose frames have been taken
 }
 
 // begin notes that frames of a chunk are being handled.
 func (i *input) begin(c *chunk) { i.chunk = c }
 
-// end notes that they have been.
+// end notes that they have been handled.
 func (i *input) end() { i.chunk, i.body = nil, nil }
 
-// keep lets frames wait.
+// keep makes frames wait.
 func (i *input) keep(rest inbound) { i.rest = rest }
 
-// waits reports whether frames that have been read wait to be handled.
+// waits reports whether frames wait to be handled.
 func (i *input) waits() bool { return i.rest.chunk != nil }
 
-// takeRest hands them out.
+// takeRest returns the waiting frames.
 func (i *input) takeRest() inbound {
 	rest := i.rest
 	i.rest = inbound{}
 	return rest
 }
 
-// drop releases them, and what the reader left behind.
+// drop releases the waiting frames and the rest of the reader.
 func (i *input) drop(r *reader) {
 	if i.waits() {
 		i.takeRest().chunk.Release()

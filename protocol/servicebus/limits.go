@@ -2,18 +2,21 @@ package servicebus
 
 import "time"
 
-// Limits bounds what a peer can make the broker spend (reliability.md 8). The zero value of a field
-// means its default.
+// Limits bounds the resources of the broker that a peer can use (reliability.md 8). Zero fields
+// mean their defaults.
 type Limits struct {
 	Handshake  time.Duration // from accept to the peer's open; default 10 s
 	FirstToken time.Duration // from accept to the first valid token; default 20 s
-	// silence after which a peer is closed, the open offers half of it; default 240 s
+	// silence after which a peer is closed; the open offers half of it; default 240 s
 	IdleTimeout time.Duration
-	LinkIdle    time.Duration // a link without activity is detached; default 10 min
-	// a connection that has no links any more is closed; default 5 min
-	NoLinks            time.Duration
-	NoLinksFresh       time.Duration // a connection that never had one is closed; default 1 min
-	WriteStall         time.Duration // a write without progress ends the connection; default 30 s
+	// time without activity after which a link is detached; default 10 min
+	LinkIdle time.Duration
+	// time after which a connection without links left is closed; default 5 min
+	NoLinks time.Duration
+	// the same for a connection that never had a link; default 1 min
+	NoLinksFresh time.Duration
+	// time without progress after which a write ends the connection; default 30 s
+	WriteStall         time.Duration
 	WriteStallLogin    time.Duration // the same before the first valid token; default 5 s
 	Close              time.Duration // grace for the peer's close and for Server.Close; default 5 s
 	Connections        int           // open connections; default 5,000
@@ -21,7 +24,7 @@ type Limits struct {
 	Unauthenticated    int           // connections without a valid token; default 1,000
 	// failed logins from one address in a minute, before each costs a second; default 10
 	FreeFailures int
-	// from one address in a minute, before it is refused for a minute; default 20
+	// failed logins from one address in a minute, before it is refused for a minute; default 20
 	FailedLogins  int
 	MaxFrameSize  uint32 // bytes, offered in open; default 65,536
 	SASLFrameSize uint32 // bytes; default 512
@@ -29,23 +32,23 @@ type Limits struct {
 	Sessions      int    // per connection; default 5,000
 	SessionsLogin int    // the same before the first valid token; default 16
 	Links         int    // per connection; default 20,000
-	// bytes that sessions and links of a connection take, with their texts; default 96 MiB
+	// bytes of a connection's sessions and links, with their texts; default 96 MiB
 	Held              int
 	Window            uint32 // incoming window of a session in transfers; default 5,000
 	WindowLogin       uint32 // the same before the first valid token; default 100
 	SenderCredit      uint32 // deliveries granted to a sending link; default 1,000
 	SenderCreditLogin uint32 // the same on $cbs; default 100 (docs/decisions/0014)
-	// deliveries counted of a receiving link's credit; default 5,000
+	// deliveries of a receiving link's credit that are counted; default 5,000
 	ReceiverCredit uint32
-	// unsettled deliveries per connection, no more are delivered above; default 50,000
+	// unsettled deliveries per connection above which no more are delivered; default 50,000
 	Locked int
-	// bytes of sends the engine has not answered; reading pauses above; default 32 MiB
+	// bytes of sends that the engine has not answered, above which reading pauses; default 32 MiB
 	BufferedIn  int
-	BufferedOut int // bytes not yet written; reading pauses above; default 8 MiB
-	// each of the three before the first valid token, and bytes of answers nobody gave credit for;
-	// default 128 KiB
+	BufferedOut int // unwritten bytes above which reading pauses; default 8 MiB
+	// each of the three before the first valid token, and bytes of answers without credit; default
+	// 128 KiB
 	BufferedLogin int
-	// management and token requests without an answer per connection; default 1,000
+	// unanswered management and token requests per connection; default 1,000
 	Requests    int
 	RequestSize int // bytes of a request to $cbs or $management; default 65,536
 	Tokens      int // claims per connection; default 1,000
@@ -55,11 +58,11 @@ type Limits struct {
 	HeaderSize   int // bytes of all properties of a message; default 64 KiB
 	// bytes of a batch where an entity allows larger messages; default 1 MiB
 	BatchSize int
-	// that have operations and are not over, per connection; default 2,000
+	// open transactions with operations, per connection; default 2,000
 	Transactions     int
-	TransactionBytes int // staged in transactions, per connection; default 64 MiB
-	AllStagedBytes   int // staged in transactions, of all connections; default 256 MiB
-	// that have operations and are not over, of all connections; default 20,000
+	TransactionBytes int // bytes staged in transactions, per connection; default 64 MiB
+	AllStagedBytes   int // bytes staged in transactions, of all connections; default 256 MiB
+	// open transactions with operations, of all connections; default 20,000
 	AllTransactions int
 }
 

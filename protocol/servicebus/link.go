@@ -14,16 +14,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// link is one attached link. Exactly one of sender and receiver is set, named for what the peer is.
-// Its handle is the peer's own: unique in the session while the link lives.
+// link is one attached link. Exactly one of sender and receiver is set, named for the peer's role.
+// Its handle is the peer's: unique in the session while the link lives.
 type link struct {
 	s        *session
 	c        *conn
 	name     string
 	handle   uint32
-	detached bool // our detach is sent, or the link is gone; nothing more is sent for it
+	detached bool // the broker's detach is sent, or the link is gone; nothing more is sent for it
 	at       address
-	right    access.Rights // of the claim it lives on; 0: none needed
+	right    access.Rights // right of the claim that it depends on; 0: none needed
 	held     int           // bytes counted in conn.memory
 	target   engine.Target
 	transfer transfer
@@ -33,12 +33,12 @@ type link struct {
 	receiver *receiver
 
 	filter *message.SessionFilter // of a receiver that wants a message session
-	// a receiver that takes nothing: its deliveries have no lock, and its settlements no effect
+	// a receiver that only reads: its deliveries have no lock, and its settlements no effect
 	browses   bool
-	attaching *attaching // the attach has no answer yet
+	attaching *attaching // not nil: the attach has no answer yet
 }
 
-// attach answers the peer's attach (3.1, 4.1), refusals in the order of 8.3.
+// attach answers the peer's attach (3.1, 4.1). Refusals are checked in the order of 8.3.
 func (s *session) attach(a *amqp.Attach) {
 	c := s.c
 	if s.links[a.Handle] != nil {
@@ -95,7 +95,7 @@ func (s *session) attach(a *amqp.Attach) {
 	c.log.Debug("servicebus: link attached", "link", loggable(l.name), "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
 }
 
-// resolve finds what the link leads to and whether the peer may have it.
+// resolve finds the link's entity or node, and checks that the peer may have the link.
 func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	c := l.c
 	if coordinates(a) {
@@ -157,8 +157,8 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// filtered reads the filters of a receiver's source. The source of a sending peer is its own and is
-// not looked at.
+// filtered reads the filters of a receiver's source. The source of a sending peer is the peer's own
+// and is ignored.
 func (l *link) filtered(a *amqp.Attach) (e *amqp.Error) {
 	if a.Role == amqp.RoleReceiver {
 		l.filter, e = message.ReadFilters(a.Source.Filter, !l.at.cbs && !l.at.management, l.c.limits.IDLength)
@@ -170,8 +170,8 @@ func refusal(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: text}
 }
 
-// enabled checks the entity's status (semantics.md 16.1). That of a topic says nothing about its
-// subscriptions. An entity that takes no messages can still hand them over to another one.
+// enabled checks the entity's status (semantics.md 16.1). The status of a topic does not apply to
+// its subscriptions. An entity that accepts no messages can still hand them over to another one.
 func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	keeps := sends && l.transfer.destination == nil
@@ -182,7 +182,7 @@ func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// fitting checks that a receiver is of the kind that the entity wants.
+// fitting checks that a receiver is of the kind that the entity requires.
 func (l *link) fitting(a *amqp.Attach) *amqp.Error {
 	if a.Role == amqp.RoleSender || nothingToReceive(l.target) {
 		return nil
@@ -210,8 +210,8 @@ const (
 	forwardingBrowserText = "Cannot create a message browser on an entity with auto-forwarding enabled."
 )
 
-// forwards reports whether the messages of a target go on to another entity. Dead letters that do
-// can be looked at, but not received.
+// forwards reports whether the messages of a target are forwarded to another entity. Forwarded dead
+// letters can be browsed, but not received.
 func forwards(t engine.Target) bool {
 	return t.Entity.Properties.ForwardTo != "" && t.SubQueue == event.Main
 }
@@ -237,18 +237,18 @@ func (l *link) possible(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// nothingToReceive reports whether a target never has messages for receivers: a topic, but for
-// those that could not be sent on through it.
+// nothingToReceive reports whether a target never has messages for receivers: a topic, except for
+// its messages that could not be forwarded.
 func nothingToReceive(t engine.Target) bool {
 	return t.Entity.Kind == event.Topic && t.SubQueue != event.TransferDeadLetter
 }
 
-// linksBeforeLogin is how many links a session may have before the first valid token: the pair to
-// $cbs, and the coordinator that the group of a client of cross-entity transactions begins with.
+// linksBeforeLogin bounds the links of a session before the first valid token: the pair to $cbs,
+// and the coordinator with which the group of a client of cross-entity transactions begins.
 const linksBeforeLogin = 3
 
-// room checks the limits on links (reliability.md 8), the length of names among them, because the
-// connection keeps those.
+// room checks the limits on links (reliability.md 8), including the length of names, because the
+// connection keeps the names.
 func (l *link) room(a *amqp.Attach) *amqp.Error {
 	if len(l.name) > maxLinkName {
 		return refusal(amqp.CondResourceLimit, fmt.Sprintf("The name of the link is longer than %d bytes.", maxLinkName))
@@ -269,14 +269,14 @@ func (l *link) room(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// unauthorized is the text of 8.4 that SDK tests look for.
+// unauthorized returns the text of 8.4 that SDK tests look for.
 func (c *conn) unauthorized(right access.Rights, at address) string {
 	return fmt.Sprintf("Unauthorized access. '%s' claim(s) are required to perform this operation. Resource: 'sb://%s/%s'.",
 		right, c.hostOf(at), strings.ToLower(at.path))
 }
 
-// refuse answers an attach with one whose termini are null, and a detach, in one flush (9.3). The
-// handle stays taken until the peer's detach.
+// refuse answers an attach with one whose termini are null and with a detach, in one flush (9.3).
+// The handle stays in use until the peer's detach.
 func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.log.Info("servicebus: attach refused", "link", loggable(a.Name), "entity", loggable(l.at.path), "condition", e.Condition,
 		"text", loggable(e.Description))
@@ -292,10 +292,11 @@ func (l *link) refuse(a *amqp.Attach, e *amqp.Error) {
 	l.c.links.awaitDetach()
 }
 
-// refusalOf is an attach without termini; a detach has to follow.
+// refusalOf returns an attach without termini; a detach has to follow.
 func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	reply := &amqp.Attach{Name: a.Name, Handle: a.Handle, Role: !a.Role, SenderSettleMode: a.SenderSettleMode, ReceiverSettleMode: a.ReceiverSettleMode}
-	// no client's name is longer, and what a stranger sends need not come back at length
+	// no client has a longer name, and a long text of a peer that is not logged in need not be
+	// repeated
 	if !l.c.allowed.loggedIn {
 		reply.Name = message.Short(a.Name, maxLinkName)
 	}
@@ -307,9 +308,9 @@ func (l *link) refusalOf(a *amqp.Attach) *amqp.Attach {
 	return reply
 }
 
-// writeAttach answers the attach with our own limits, with addresses byte for byte and settle modes
-// mirrored (3.1, 4.1), and with those of the other fields that the broker honours. Where the peer's
-// frames are too small for the answer the attach is refused after all, and it reports false.
+// writeAttach answers the attach with the broker's own limits, with the addresses byte for byte and
+// the settle modes as received (3.1, 4.1), and with the other fields that the broker honours. If
+// the peer's frames are too small for the answer, it refuses the attach and returns false.
 func (l *link) writeAttach(a *amqp.Attach) bool {
 	reply := amqp.Attach{
 		Name: a.Name, Handle: a.Handle, Role: !a.Role,
@@ -329,8 +330,8 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 		}
 	} else {
 		reply.InitialDeliveryCount = amqp.Some(uint32(0))
-		// Not the entity's limit: a message with what the broker adds to it, or the answer to a
-		// peek, is larger, and go-amqp closes a link that delivers more than was announced.
+		// Not the entity's limit: a message with the broker's additions, or the answer to a peek,
+		// is larger, and go-amqp closes a link that delivers more than was announced.
 		reply.MaxMessageSize = amqp.Some(uint64(math.MaxInt32))
 	}
 	if !l.c.out.fits(&reply) {
@@ -342,7 +343,7 @@ func (l *link) writeAttach(a *amqp.Attach) bool {
 	return true
 }
 
-// maxMessageSize is the entity's limit in bytes.
+// maxMessageSize returns the entity's limit in bytes.
 func (l *link) maxMessageSize() int {
 	if l.target.Entity == nil {
 		return max(l.c.limits.RequestSize, 65536)
@@ -351,14 +352,14 @@ func (l *link) maxMessageSize() int {
 	if l.transfer.destination != nil {
 		size = min(size, messageSizeLimit(l.c.broker, l.transfer.destination))
 	}
-	if l.at.management { // a request may hold a message, or the state of a session
+	if l.at.management { // a request may contain a message, or the state of a session
 		size += max(l.c.limits.RequestSize, 65536)
 	}
 	return size
 }
 
-// messageSizeLimit is the limit of an entity's messages in bytes; a subscription has that of its
-// topic.
+// messageSizeLimit returns the limit of an entity's messages in bytes; a subscription has that of
+// its topic.
 func messageSizeLimit(broker engine.Broker, e *engine.Entity) int {
 	if e.Kind == event.Subscription {
 		if topic, err := broker.Resolve(e.TopicPath()); err == nil {
@@ -368,7 +369,7 @@ func messageSizeLimit(broker engine.Broker, e *engine.Entity) int {
 	return int(e.Properties.MaxMessageSizeKilobytes) << 10
 }
 
-// role is the peer's.
+// role returns the peer's role.
 func (l *link) role() amqp.Role {
 	if l.sender != nil {
 		return amqp.RoleSender
@@ -378,15 +379,15 @@ func (l *link) role() amqp.Role {
 
 func (l *link) touch() { l.active = l.c.now }
 
-// leadsTo reports whether the link is one to an entity, or to its management node.
+// leadsTo reports whether the link is to an entity or to its management node.
 func (l *link) leadsTo(e *engine.Entity) bool {
 	return !l.detached && l.target.Entity != nil && (l.target.Entity.ID == e.ID || l.transfer.endsAt(e))
 }
 
-// end detaches the link because of an error; the handle stays taken until the peer's detach.
+// end detaches the link because of an error; the handle stays in use until the peer's detach.
 func (l *link) end(symbol amqp.Symbol, text string) { l.endFor(event.ReleaseLinkLost, symbol, text) }
 
-// endFor is end with the cause for which a message session is released.
+// endFor is end with the cause for the release of a message session.
 func (l *link) endFor(cause event.ReleaseCause, symbol amqp.Symbol, text string) {
 	if l.detached {
 		return
@@ -411,7 +412,7 @@ func (l *link) answerAttach() {
 	}
 }
 
-// failure is an error that ends the link, with the whole text that the client and the log are told.
+// failure returns an error that ends the link, with the whole text for the client and the log.
 func (l *link) failure(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: l.c.texts.suffixed(text, l.at.path, l.c.now)}
 }
@@ -420,8 +421,8 @@ func (l *link) writeDetach(e *amqp.Error) {
 	l.c.out.frame(l.s.channel, &amqp.Detach{Handle: l.handle, Closed: true, Error: e})
 }
 
-// leave lets go of everything the link holds, a message session for the cause given, and tells the
-// log why; nothing is sent.
+// leave releases everything the link holds, with the cause for a message session, and logs the
+// reason; nothing is sent.
 func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	if l.detached {
 		return
@@ -439,13 +440,13 @@ func (l *link) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	}
 }
 
-// canIdle reports whether the link is detached when nothing happens on it. Links to $cbs are not:
-// clients keep a pair for as long as their connection and put the next token many minutes later
-// (2.1, 2.6); azure-servicebus for Python does not recover from the loss of it. Nor are
-// coordinators, on which nothing happens for as long as a client only receives.
+// canIdle reports whether the link is detached when it is idle. Links to $cbs are not: clients keep
+// a pair for as long as their connection and put the next token many minutes later (2.1, 2.6);
+// azure-servicebus for Python does not recover from the loss of it. Nor are coordinators, which are
+// idle while a client only receives.
 func (l *link) canIdle() bool { return !l.detached && l.attaching == nil && l.at.counts() }
 
-// detachIdle detaches the link if nothing has happened on it for long (1.8).
+// detachIdle detaches the link if it has been idle for long (1.8).
 func (l *link) detachIdle() {
 	limit := l.c.limits.LinkIdle
 	if !l.canIdle() || l.c.now.Before(l.active.Add(limit)) {
@@ -478,7 +479,7 @@ func (l *link) detachUnclaimed() {
 	}
 }
 
-// hms is a duration as the service writes it: 00:10:00, or 00:00:00.5000000.
+// hms returns a duration as the service writes it: 00:10:00, or 00:00:00.5000000.
 func hms(d time.Duration) string {
 	s := int(d / time.Second)
 	text := fmt.Sprintf("%02d:%02d:%02d", s/3600, s/60%60, s%60)

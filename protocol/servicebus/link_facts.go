@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// closedBy is what the log says of a link that somebody closed, with an error or without.
+// closedBy returns the log's fact for a link that a side closed, with an error or without.
 func closedBy(cause event.CloseCause, e *amqp.Error) event.LinkClosed {
 	closed := event.LinkClosed{Cause: cause}
 	if e != nil {
@@ -21,8 +21,8 @@ func closedBy(cause event.CloseCause, e *amqp.Error) event.LinkClosed {
 	return closed
 }
 
-// lost is what the log says of links that are there when the connection is gone. After a close, of
-// either side, there are none.
+// lost returns the log's fact for links that exist when the connection is gone. After a close by
+// either side there are none.
 func (c *conn) lost() event.LinkClosed {
 	if c.teardown.stopping {
 		return event.LinkClosed{Cause: event.ClosedStop}
@@ -30,7 +30,7 @@ func (c *conn) lost() event.LinkClosed {
 	closed := event.LinkClosed{Cause: event.ClosedConnection}
 	var op *net.OpError
 	switch {
-	case errors.As(c.failed, &op): // without the addresses, which stand in the origin
+	case errors.As(c.failed, &op): // without the addresses, which are in the origin
 		closed.Description = op.Err.Error()
 		if !strings.HasPrefix(closed.Description, op.Op+": ") {
 			closed.Description = op.Op + ": " + closed.Description
@@ -43,7 +43,7 @@ func (c *conn) lost() event.LinkClosed {
 	return closed
 }
 
-// note tells the log of a fact about the link, once in each partition that hosts its entity, under
+// note writes a fact about the link to the log, once in each partition that hosts its entity, under
 // the first slice there.
 func (s *sender) note(fact func() event.Event) {
 	t := s.l.target
