@@ -57,7 +57,7 @@ func (s *sender) note(fact func() event.Event) {
 	}
 }
 
-// open tells the log that the link to an entity is attached.
+// open writes to the log that the link to an entity is attached.
 func (s *sender) open() {
 	if s.l.at.node() {
 		return

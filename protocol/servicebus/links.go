@@ -9,15 +9,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// links is the links of a connection, by what they are asked for.
+// links finds the links of a connection by name, by role and by message session.
 type links struct {
-	attached int // those that live
-	// those detached by us, of which the peer's detach has not come
+	attached int // links that live
+	// links detached by the broker and not by the peer yet
 	detached int
-	names    map[linkName]*link       // those that live
-	tokens   [2]*link                 // to $cbs: where the peer sends, where it receives
-	holders  map[messageSession]*link // of message sessions
-	// bytes of the largest message that may be sent on one of them; 0: not known
+	names    map[linkName]*link // links that live
+	// to $cbs: the one on which the peer sends, the one on which it receives
+	tokens  [2]*link
+	holders map[messageSession]*link // of message sessions
+	// bytes of the largest message that may be sent on one of them; 0: unknown
 	most int
 }
 
@@ -27,7 +28,7 @@ type linkName struct {
 	role amqp.Role
 }
 
-// messageSession names a session of messages, which a link may hold.
+// messageSession identifies a session of messages, which a link may hold.
 type messageSession struct {
 	entity event.EntityID
 	id     string
@@ -37,7 +38,7 @@ func newLinks() links {
 	return links{names: make(map[linkName]*link), holders: make(map[messageSession]*link)}
 }
 
-// add enters a link that is attached. One that has the same name no longer has it.
+// add adds a link that is attached. It takes the name from another link with the same name.
 func (t *links) add(l *link) {
 	t.attached++
 	t.most = 0
@@ -47,7 +48,7 @@ func (t *links) add(l *link) {
 	}
 }
 
-// remove takes a link out.
+// remove removes a link.
 func (t *links) remove(l *link) {
 	t.attached--
 	t.most = 0
@@ -59,7 +60,8 @@ func (t *links) remove(l *link) {
 	}
 }
 
-// largest is the size of the largest message that the peer may send on one of its links, in bytes.
+// largest returns the size of the largest message that the peer may send on one of its links, in
+// bytes.
 func (t *links) largest() int {
 	if t.most == 0 {
 		for _, l := range t.names {
@@ -71,10 +73,10 @@ func (t *links) largest() int {
 	return t.most
 }
 
-// named returns the link with a name on which the peer has a role, nil when there is none.
+// named returns the link with a name on which the peer has a role, nil if there is none.
 func (t *links) named(name string, role amqp.Role) *link { return t.names[linkName{name, role}] }
 
-// token is the place of the one link to $cbs on which the peer has a role (2.1,
+// token returns the place for the one link to $cbs on which the peer has a role (2.1,
 // docs/decisions/0019).
 func (t *links) token(role amqp.Role) **link {
 	if role == amqp.RoleSender {
@@ -83,22 +85,22 @@ func (t *links) token(role amqp.Role) **link {
 	return &t.tokens[1]
 }
 
-// awaitDetach counts a link that was detached by us and stays known until the peer's detach comes.
+// awaitDetach counts a link that the broker has detached, until the peer's detach arrives.
 func (t *links) awaitDetach() { t.detached++ }
 
-// detachCame is called when the peer's detach has come, or when it is no longer waited for.
+// detachCame is called when the peer's detach has arrived or is no longer expected.
 func (t *links) detachCame() { t.detached-- }
 
-// hold enters a link that was granted a message session.
+// hold adds a link that was granted a message session.
 func (t *links) hold(l *link) { t.holders[l.messageSession()] = l }
 
-// release takes it out.
+// release removes it.
 func (t *links) release(l *link) { delete(t.holders, l.messageSession()) }
 
-// holder returns the link that holds a message session, nil when none does.
+// holder returns the link that holds a message session, nil if there is none.
 func (t *links) holder(of messageSession) *link { return t.holders[of] }
 
-// locks are those of all message sessions of an entity that are held.
+// locks returns the locks of all held message sessions of an entity.
 func (t *links) locks(entity event.EntityID) (held []event.LockToken) {
 	for at, l := range t.holders {
 		if at.entity == entity {
@@ -108,10 +110,10 @@ func (t *links) locks(entity event.EntityID) (held []event.LockToken) {
 	return held
 }
 
-// sessionTable is the sessions of a connection, by channel.
+// sessionTable holds the sessions of a connection, by channel.
 type sessionTable map[uint16]*session
 
-// leave lets go of all sessions, of their transactions first.
+// leave ends all sessions, and before that their transactions.
 func (t sessionTable) leave(closed event.LinkClosed) {
 	for _, s := range t {
 		s.rollBack()
@@ -122,7 +124,8 @@ func (t sessionTable) leave(closed event.LinkClosed) {
 	clear(t)
 }
 
-// links goes over all links, detached ones among them. They may be detached meanwhile.
+// links iterates over all links, including detached ones. Links may be detached during the
+// iteration.
 func (t sessionTable) links() iter.Seq[*link] {
 	return func(yield func(*link) bool) {
 		for _, s := range t {
@@ -135,7 +138,7 @@ func (t sessionTable) links() iter.Seq[*link] {
 	}
 }
 
-// concern reports whether a change is of an entity that one of the links leads to.
+// concern reports whether a change is of an entity of one of the links.
 func (t sessionTable) concern(change *engine.Change) bool {
 	for l := range t.links() {
 		if concerns(change, l) {
@@ -145,7 +148,7 @@ func (t sessionTable) concern(change *engine.Change) bool {
 	return false
 }
 
-// nextIdle is when the first link will have been idle for a time, zero when none can be.
+// nextIdle returns when the first link will have been idle for a time, zero if no link can be.
 func (t sessionTable) nextIdle(idle time.Duration) time.Time {
 	var at time.Time
 	for l := range t.links() {

@@ -2,11 +2,10 @@ package servicebus
 
 import "time"
 
-// login is what a peer has sent before its first valid token, and what failing to show one costs
-// it.
+// login counts what a peer has sent before its first valid token, and delays it after failures.
 type login struct {
 	early  int       // bytes received before the first valid token
-	frozen time.Time // nothing is read or written before
+	frozen time.Time // until then nothing is read or written
 }
 
 // received counts bytes, and reports whether the peer may send that many before its first valid
@@ -19,8 +18,7 @@ func (l *login) received(bytes int, a *allowance) bool {
 	return l.early <= earlyShare*a.limits.BufferedLogin
 }
 
-// failed counts a failed login against the peer's address and makes the peer wait when there have
-// been many.
+// failed counts a failed login against the peer's address and delays the peer after many of them.
 func (l *login) failed(c *conn) {
 	wait := c.onFail()
 	if wait == 0 {
@@ -33,5 +31,5 @@ func (l *login) failed(c *conn) {
 	c.timers.by(c, l.frozen)
 }
 
-// waits reports whether the peer is made to wait.
+// waits reports whether the peer is delayed.
 func (l *login) waits(now time.Time) bool { return now.Before(l.frozen) }

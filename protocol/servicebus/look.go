@@ -9,15 +9,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// keptRefusals is how many receiver links that were refused a server remembers, and maxRefusal how
-// many bytes of each text.
+// keptRefusals is the number of refused receiver links that a server remembers, and maxRefusal
+// bounds the bytes of each text.
 const (
 	keptRefusals = 64
 	maxRefusal   = 512
 )
 
-// looking is a look at the receiver links of a sub-queue, which connections that are in the middle
-// of a turn answer at its end.
+// looking is a look at the receiver links of a sub-queue. Connections in the middle of a turn
+// answer it at the end of the turn.
 type looking struct {
 	of      engine.Target
 	answers chan linksOf
@@ -28,9 +28,10 @@ type linksOf struct {
 	links      []engine.LinkNow
 }
 
-// Receivers returns what the connections know of the receiver links of a sub-queue. It takes the
-// turn of each connection that nobody has, for a moment. One that does not end its turn before the
-// context ends is silent: it reads a body, or waits for room in the mailbox of a partition.
+// Receivers returns the state that the connections have of the receiver links of a sub-queue. It
+// takes the turn of each idle connection for a moment. A connection that does not end its turn
+// before the context ends is listed as silent: it is reading a body, or waiting for room in the
+// mailbox of a partition.
 func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.LinksNow) {
 	s.init()
 	s.mu.Lock()
@@ -73,7 +74,7 @@ func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.Li
 	return now
 }
 
-// answer answers a look that came while the turn was somebody's.
+// answer answers a look that arrived during a turn.
 func (k *looking) answer(connection uint64, t sessionTable) {
 	k.answers <- linksOf{connection, t.look(nil, k.of)}
 }
@@ -89,7 +90,7 @@ func (t sessionTable) look(list []engine.LinkNow, of engine.Target) []engine.Lin
 	return list
 }
 
-// look is what the connection knows of the link now.
+// look returns the connection's current state of the link.
 func (r *receiver) look(now time.Time) engine.LinkNow {
 	c := r.l.c
 	return engine.LinkNow{
@@ -101,7 +102,7 @@ func (r *receiver) look(now time.Time) engine.LinkNow {
 	}
 }
 
-// blocked is how long the socket has not taken all of what was written to it last.
+// blocked returns for how long the last write to the socket has been incomplete.
 func (o *output) blocked(now time.Time) time.Duration {
 	began := o.writer.began.Load()
 	if began == 0 {
@@ -110,7 +111,7 @@ func (o *output) blocked(now time.Time) time.Duration {
 	return max(0, now.Sub(time.Unix(0, began)))
 }
 
-// refused remembers a link that was refused, or detached for an error, if the peer would have
+// refused remembers a refused link, or one detached because of an error, if the peer would have
 // received messages on it. The caller has the turn of the link's connection.
 func (s *Server) refused(l *link, symbol amqp.Symbol, text string) {
 	if l.at.node() {
@@ -121,7 +122,7 @@ func (s *Server) refused(l *link, symbol amqp.Symbol, text string) {
 		target, _ = s.Broker.Resolve(l.at.path)
 	}
 	if target.Entity == nil {
-		return // there is no such entity
+		return // the entity does not exist
 	}
 	c := l.c
 	r := engine.RefusedLink{At: c.now, Entity: target.Entity.ID, Condition: string(symbol), Text: kept(text, maxRefusal),

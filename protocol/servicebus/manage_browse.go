@@ -9,10 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// maxPeek bounds one answer's messages; fewer than asked is fine (6.3).
+// maxPeek bounds the messages of one answer; fewer than requested are allowed (6.3).
 const maxPeek = 1000
 
-// peekMessage shows messages without touching them (semantics.md 14.2).
+// peekMessage returns messages without changing them (semantics.md 14.2).
 func peekMessage(req *request, body amqp.Map) {
 	c := req.l.c
 	from, ok1 := message.Integer(body, "from-sequence-number")
@@ -37,7 +37,7 @@ func peekMessage(req *request, body amqp.Map) {
 	if r := req.l.c.sessions.replyLink(req); r != nil {
 		room = r.maxSize
 	}
-	// No more than a message of the entity may have, and than the peer's link takes.
+	// At most the size of a message of the entity, and the size that the peer's link accepts.
 	size := min(max(messageSizeLimit(c.broker, t.Entity), 256<<10), room)
 	start := event.SequenceNumber(max(from, 0))
 	first, last := t.Partitions(start)

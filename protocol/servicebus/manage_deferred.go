@@ -13,13 +13,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// maxDeferred bounds the messages one request takes by number, because all of them have to be in
-// one answer.
+// maxDeferred bounds the messages that one request receives by number, because one answer has to
+// hold all of them.
 const maxDeferred = 1000
 
-// maxTaking bounds the requests of a connection that take messages by number or ask for rules and
-// have no answer yet: what they get stands in memory until the peer has credit for it
-// (reliability.md P23).
+// maxTaking bounds a connection's unanswered requests for messages by number or for rules: their
+// answers are in memory until the peer has credit for them (reliability.md P23).
 const maxTaking = 16
 
 const (
@@ -28,8 +27,7 @@ const (
 	tooManyTaking  = "Too many requests with large answers have no answer yet."
 )
 
-// receiveDeferred takes deferred messages by their numbers: all of them or none (semantics.md
-// 14.1).
+// receiveDeferred receives deferred messages by their numbers: all or none (semantics.md 14.1).
 func receiveDeferred(req *request, body amqp.Map) {
 	c := req.l.c
 	numbers, ok := message.SequenceNumbers(body)
@@ -72,9 +70,9 @@ func receiveDeferred(req *request, body amqp.Map) {
 		cmd.Sequences = numbers
 		req.room = cmd.MaxAnswer(messageSizeLimit(c.broker, t.Entity))
 		if len(byPartition(numbers, t.OfSequence)) > 1 || !c.memory.reserve(req.room) {
-			// what was deleted cannot be given back, and a lock can
+			// a deleted message cannot be returned, and a lock can
 			cmd.Mode, d.removes = engine.PeekLock, true
-			// until the locks are there: then it is known
+			// until the locks are there, when the size is known
 			req.room = 0
 		}
 	}
@@ -82,15 +80,15 @@ func receiveDeferred(req *request, body amqp.Map) {
 	d.ask(req)
 }
 
-// taking is a request for deferred messages on its way: partition by partition, in the order of the
+// taking is a request for deferred messages on its way through the partitions, in the order of the
 // first number that each has in the request. If one refuses, or there is no memory for the answer,
-// the locks that the others gave are given back.
+// the locks of the others are released.
 type taking struct {
-	cmd     engine.ReceiveDeferred // asked now
-	numbers []event.SequenceNumber // all that were asked for
-	left    []event.SequenceNumber // of other partitions than were asked
+	cmd     engine.ReceiveDeferred // for the current partition
+	numbers []event.SequenceNumber // all requested numbers
+	left    []event.SequenceNumber // those of partitions not asked yet
 	found   []engine.Delivery
-	size    int  // bytes of these
+	size    int  // bytes of the found messages
 	removes bool // they are deleted once all are locked
 }
 
@@ -100,7 +98,7 @@ func (d *taking) ask(req *request) {
 		d.left = d.numbers
 	}
 	at := t.OfSequence(d.left[0])
-	// it is of another session than the one held
+	// the message is of another session than the held one
 	if d.cmd.Session != (event.LockToken{}) && t.OfToken(d.cmd.Session) != at {
 		d.giveBack(req)
 		req.refuseAs(engine.NotDeferred())
@@ -121,7 +119,7 @@ func (d *taking) ask(req *request) {
 	req.ask(at, &cmd, d.answered)
 }
 
-// giveBack ends the locks that were taken for a request that is refused.
+// giveBack releases the locks that were taken for a refused request.
 func (d *taking) giveBack(req *request) { req.tooLate(&engine.Reply{Answer: engine.Messages(d.found)}) }
 
 func (d *taking) answered(req *request, r *engine.Reply) {
@@ -151,7 +149,7 @@ func (d *taking) answered(req *request, r *engine.Reply) {
 	answerTaken(req, d.found, message.View{LockToken: d.cmd.Mode == engine.PeekLock})
 }
 
-// answerTaken answers with messages that were taken.
+// answerTaken answers with the received messages.
 func answerTaken(req *request, found []engine.Delivery, v message.View) {
 	messages := req.l.c.stored.list(req.l.target, found, v, math.MaxInt)
 	if len(messages) == 0 {
@@ -161,21 +159,21 @@ func answerTaken(req *request, found []engine.Delivery, v message.View) {
 	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 }
 
-// removing is the second half of a request to receive and delete deferred messages of several
-// partitions, all of which are locked by now: partition by partition they are completed, and the
-// answer has those of which that is durable. A partition that refuses, since it does not serve any
-// more or a lock has ended, ends the walk: what is not deleted is deferred again, and not in the
-// answer. If nothing was deleted, the refusal is the answer. A partition whose log fails meanwhile
-// leaves an unknown outcome; what is in it is in no answer, and may be gone, as receive and delete
-// has it.
+// removing is the second half of a request that receives and deletes deferred messages of several
+// partitions, after all of them were locked. It completes them partition by partition, and the
+// answer has the messages whose deletion is durable. A partition refuses if it no longer serves or
+// a lock has ended. Then the walk ends: messages that are not deleted are deferred again and not in
+// the answer. If nothing was deleted, the refusal is the answer. If the log of a partition fails
+// meanwhile, the outcome is unknown: the answer has none of its messages, and they may be deleted,
+// as with receive and delete.
 type removing struct {
 	cmd   engine.Settle
-	found []engine.Delivery // in the order in which they were asked for
+	found []engine.Delivery // in the order of the request
 	parts []share[event.LockToken]
-	next  int // partition that is asked; those before it have deleted
+	next  int // the current partition; those before it have deleted
 }
 
-// removeTaken deletes what was locked for a request.
+// removeTaken deletes the messages that were locked for a request.
 func removeTaken(req *request, d *taking) {
 	r := &removing{
 		cmd:   engine.Settle{Entity: d.cmd.Entity, SubQueue: d.cmd.SubQueue, Origin: d.cmd.Origin, Outcome: engine.Complete},
@@ -205,7 +203,7 @@ func (r *removing) answered(req *request, _ *engine.Reply) {
 	r.answer(req)
 }
 
-// failed answers with what is deleted, if anything is.
+// failed answers with the deleted messages, if there are any.
 func (r *removing) failed(req *request, err error) bool {
 	if !errors.Is(err, engine.ErrUnknown) {
 		r.release(req, r.parts[r.next])
@@ -217,7 +215,7 @@ func (r *removing) failed(req *request, err error) bool {
 	return true
 }
 
-// giveBack ends the locks of messages that nobody will be asked to delete.
+// giveBack releases the locks of messages that will not be deleted.
 func (r *removing) giveBack(req *request) {
 	for _, part := range r.parts[r.next+1:] {
 		r.release(req, part)
@@ -232,8 +230,8 @@ func (r *removing) release(req *request, part share[event.LockToken]) {
 	req.tooLate(&engine.Reply{Answer: of})
 }
 
-// answer answers with the messages of the partitions that have deleted theirs. They are nobody's
-// any more: they have no lock to show.
+// answer answers with the messages of the partitions that have deleted theirs. They have no lock
+// any more.
 func (r *removing) answer(req *request) {
 	deleted := slices.DeleteFunc(r.found, func(d engine.Delivery) bool {
 		at := req.l.target.OfToken(d.Token)

@@ -13,7 +13,7 @@ import (
 
 const needsRuleName = "The request needs 'rule-name', a string."
 
-// addRule gives a subscription a rule (semantics.md 15.1).
+// addRule adds a rule to a subscription (semantics.md 15.1).
 func addRule(req *request, body amqp.Map) {
 	rule, e := ruleOf(body)
 	if e != nil {
@@ -29,7 +29,7 @@ func addRule(req *request, body amqp.Map) {
 	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
-// removeRule takes a rule away.
+// removeRule removes a rule.
 func removeRule(req *request, body amqp.Map) {
 	name := message.TextOf(body, "rule-name")
 	if name == "" {
@@ -45,8 +45,8 @@ func removeRule(req *request, body amqp.Map) {
 	req.askCatalogue(cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
-// describe is what the client is told of a request that was refused. A rule is named as the service
-// names it, in the client's words.
+// describe returns the condition and text for a refused request. The text names a rule as the
+// service does, in the client's words.
 func (req *request) describe(err error) (condition, string) {
 	c, text := req.l.describe(err)
 	format := ""
@@ -67,11 +67,11 @@ func (req *request) describe(err error) (condition, string) {
 	return c, fmt.Sprintf(format, req.l.c.namespace+":Topic:"+topic+"|"+name+"|"+req.rule)
 }
 
-// maxRules bounds the rules the engine gives for one answer.
+// maxRules bounds the rules of the engine's answer.
 const maxRules = 10_000
 
-// enumerateRules shows rules: as many as were asked for, unless that is more than the peer's link
-// takes or than an answer may have. The first one is there in any case.
+// enumerateRules answers with rules: as many as requested, unless the peer's link or an answer has
+// too little room for them. It always includes the first one.
 func enumerateRules(req *request, body amqp.Map) {
 	c := req.l.c
 	skip, ok1 := message.Integer(body, "skip")
@@ -102,7 +102,7 @@ func enumerateRules(req *request, body amqp.Map) {
 	})
 }
 
-// describeRules makes the list of rules of an answer of at most room bytes.
+// describeRules returns the list of rules for an answer of at most room bytes.
 func describeRules(rules []event.Rule, room int) amqp.List {
 	var list amqp.List
 	var scratch []byte
@@ -117,7 +117,7 @@ func describeRules(rules []event.Rule, room int) amqp.List {
 	return list
 }
 
-// Descriptors of rules and what they are made of (6.4).
+// Descriptors of rules and their parts (6.4).
 const (
 	describedRule              uint64 = 0x13700000004
 	describedNoAction          uint64 = 0x13700000005
@@ -128,7 +128,7 @@ const (
 	describedCorrelationFilter uint64 = 0x1370000009
 )
 
-// compatibility is the level of the SQL language; nobody reads it (6.4).
+// compatibility is the level of the SQL language; clients ignore it (6.4).
 const compatibility int32 = 20
 
 func describeRule(r *event.Rule) amqp.Described {
@@ -153,8 +153,8 @@ func describeFilter(f *event.Filter) amqp.Described {
 	return amqp.Described{Descriptor: describedSQLFilter, Value: amqp.List{f.Text, compatibility}}
 }
 
-// correlationFields are the fields of a correlation filter, in the order of 6.4 and with the names
-// a request has for them.
+// correlationFields lists the fields of a correlation filter, in the order of 6.4, with their names
+// in a request.
 var correlationFields = [...]struct {
 	key   string
 	field event.Field
@@ -164,8 +164,8 @@ var correlationFields = [...]struct {
 	{"reply-to-session-id", event.FieldReplyToSessionID}, {"content-type", event.FieldContentType},
 }
 
-// describeCorrelation is the list of a correlation filter. Properties stand at its end or are left
-// out: null would stop one SDK.
+// describeCorrelation returns the list of a correlation filter. Properties are at its end or left
+// out, because null would stop one SDK.
 func describeCorrelation(f *event.Filter) amqp.List {
 	list := make(amqp.List, len(correlationFields), len(correlationFields)+1)
 	for i, known := range correlationFields {
@@ -185,7 +185,7 @@ func describeCorrelation(f *event.Filter) amqp.List {
 	return append(list, m)
 }
 
-// ruleOf reads the rule of a request. The engine checks what it says.
+// ruleOf reads the rule of a request. The engine checks its content.
 func ruleOf(body amqp.Map) (event.Rule, *amqp.Error) {
 	v, _ := body.Get("rule-description")
 	description, ok := v.(amqp.Map)
@@ -207,7 +207,7 @@ func ruleOf(body amqp.Map) (event.Rule, *amqp.Error) {
 	return r, e
 }
 
-// filterOf reads the one filter of a rule. Null means that it is not of that kind.
+// filterOf reads the one filter of a rule. A null value means that the filter is of another kind.
 func filterOf(description amqp.Map) (event.Filter, *amqp.Error) {
 	text, isSQL, e := expressionOf(description, "sql-filter")
 	if e != nil {
@@ -226,7 +226,7 @@ func filterOf(description amqp.Map) (event.Filter, *amqp.Error) {
 	return correlationOf(correlation)
 }
 
-// expressionOf reads a map that holds an SQL text.
+// expressionOf reads a map with an SQL text.
 func expressionOf(description amqp.Map, key string) (text string, given bool, e *amqp.Error) {
 	v, _ := description.Get(key)
 	if v == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// scheduleMessage stores messages that become active later, and answers their numbers (semantics.md
-// 7.6). What an entry says beside its message is in the message too.
+// scheduleMessage stores messages that become active later, and answers with their numbers
+// (semantics.md 7.6). Everything that an entry has besides its message is in the message as well.
 func scheduleMessage(req *request, body amqp.Map) {
 	t := req.l.target
 	if t.SubQueue != event.Main {
@@ -37,7 +37,7 @@ func scheduleMessage(req *request, body amqp.Map) {
 	})
 }
 
-// collect adds the messages of a request to a send. On refusal it holds no buffer.
+// collect adds the messages of a request to a send. If it refuses, the send holds no buffer.
 func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 	if len(entries) == 0 {
 		return message.ArgumentError("The request needs 'messages', a list with at least one.")
@@ -65,7 +65,7 @@ func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 
 const needsNumbers = "The request needs 'sequence-numbers', an array of long."
 
-// cancelScheduled ends messages that are not active yet: all of them or none.
+// cancelScheduled cancels messages that are not active yet: all or none.
 func cancelScheduled(req *request, body amqp.Map) {
 	numbers, ok := message.SequenceNumbers(body)
 	t := req.l.target
@@ -78,7 +78,7 @@ func cancelScheduled(req *request, body amqp.Map) {
 		return
 	}
 	parts := byPartition(numbers, t.OfSequence)
-	// as all of a transaction
+	// as for all operations of a transaction
 	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, numbers, t.OfSequence) {
 		return
 	}

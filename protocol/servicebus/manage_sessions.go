@@ -7,20 +7,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// ofSessions reports whether what is received from a target is received under message sessions.
-// Dead-letter queues never are.
+// ofSessions reports whether messages of a target are received under message sessions. Those of
+// dead-letter queues never are.
 func ofSessions(t engine.Target) bool {
 	return t.Entity.Properties.RequiresSession && t.SubQueue == event.Main
 }
 
-// refuseMessageSession answers that the client does not hold the session that it acts on.
+// refuseMessageSession answers that the client does not hold the session of its request.
 func (req *request) refuseMessageSession() {
 	req.refuse(410, amqp.CondSessionLockLost, engine.SessionLostText)
 }
 
 const needsSession = "The request needs 'session-id', a string."
 
-// renewSessionLock moves the end of the lock of a session that a link of this connection holds.
+// renewSessionLock extends the lock of a session that a link of this connection holds.
 func renewSessionLock(req *request, body amqp.Map) {
 	id, lock, ok := req.messageSession(body)
 	if !ok {
@@ -34,8 +34,8 @@ func renewSessionLock(req *request, body amqp.Map) {
 	})
 }
 
-// setSessionState replaces the state of a session that a link of this connection holds, or clears
-// it: empty and null are the same.
+// setSessionState replaces or clears the state of a session that a link of this connection holds:
+// empty and null are the same.
 func setSessionState(req *request, body amqp.Map) {
 	id, lock, ok := req.messageSession(body)
 	if !ok {
@@ -55,8 +55,8 @@ func setSessionState(req *request, body amqp.Map) {
 	req.ask(at, cmd, func(req *request, _ *engine.Reply) { req.succeed(nil) })
 }
 
-// messageSession is the session that a request is about, and its lock. Where that is missing the
-// request is refused.
+// messageSession returns the session of a request, and its lock. If there is none, it refuses the
+// request.
 func (req *request) messageSession(body amqp.Map) (id string, lock event.LockToken, ok bool) {
 	id, named, _ := message.SessionID(body)
 	if !named {
@@ -69,8 +69,8 @@ func (req *request) messageSession(body amqp.Map) (id string, lock event.LockTok
 	return id, lock, ok
 }
 
-// getSessionState shows the state of a session. Anybody may look (semantics.md 8.4), but a client
-// that says by which link it holds the session must hold it.
+// getSessionState returns the state of a session. Any client may read it (semantics.md 8.4), but a
+// client that names the link by which it holds the session must hold it.
 func getSessionState(req *request, body amqp.Map) {
 	id, named, _ := message.SessionID(body)
 	if !named {
@@ -91,7 +91,7 @@ func getSessionState(req *request, body amqp.Map) {
 
 func answerState(req *request, host engine.PartitionID, r *engine.Reply) {
 	c := req.l.c
-	var state any // the key is there in any case
+	var state any // the key is always in the answer
 	if stored := r.SessionState(); stored != nil {
 		if !c.memory.reserve(int(stored.Size)) {
 			req.refuseAs(errNoMemory)
@@ -115,8 +115,8 @@ func answerState(req *request, host engine.PartitionID, r *engine.Reply) {
 // maxSessions bounds the ids of one answer.
 const maxSessions = 10_000
 
-// listSessions names sessions: those with active messages or a state or, with a time that is not
-// the end of time, those whose state was set after it (semantics.md 8.6).
+// listSessions lists sessions: those with active messages or a state or, if the request has a time
+// other than the end of time, those whose state was set after it (semantics.md 8.6).
 func listSessions(req *request, body amqp.Map) {
 	v, _ := body.Get("last-updated-time")
 	since, ok := v.(amqp.Timestamp)

@@ -12,7 +12,7 @@ const (
 	badSessionText = "The 'session-id' of the request must be a string."
 )
 
-// renewLock moves the ends of locks: of all tokens or none, in each partition (semantics.md 6.2).
+// renewLock extends locks: of all tokens or none, in each partition (semantics.md 6.2).
 func renewLock(req *request, body amqp.Map) {
 	tokens, ok := message.LockTokens(body)
 	if !ok {
@@ -25,8 +25,8 @@ func renewLock(req *request, body amqp.Map) {
 	r.ask(req)
 }
 
-// updateDisposition settles by token: deferred messages, or ones whose link is gone. All tokens or
-// none (semantics.md 5.3).
+// updateDisposition settles by token: deferred messages, or messages whose link is gone. It settles
+// all tokens or none (semantics.md 5.3).
 func updateDisposition(req *request, body amqp.Map) {
 	tokens, ok := message.LockTokens(body)
 	if !ok {
@@ -60,7 +60,7 @@ func updateDisposition(req *request, body amqp.Map) {
 		}
 	}
 	parts := byPartition(tokens, t.OfToken)
-	// as all of a transaction
+	// as for all operations of a transaction
 	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, tokens, t.OfToken) {
 		return
 	}
@@ -71,15 +71,15 @@ func updateDisposition(req *request, body amqp.Map) {
 	p.ask(req)
 }
 
-// settlingTokens is a settlement by tokens on its way. Where they are in several partitions, each
-// is first asked whether it could settle its own, so that a request that is refused settles
-// nothing. Between the two a lock can end, or a partition stop serving; then the messages of the
-// partitions before it stay settled.
+// settlingTokens is a settlement by tokens on its way through the partitions. If the tokens are in
+// several partitions, each is first asked whether it could settle its own, so that a refused
+// request settles nothing. Between the two steps a lock can end, or a partition stop serving. Then
+// the messages of the partitions before it stay settled.
 type settlingTokens struct {
 	cmd   engine.Settle
 	parts []share[event.LockToken]
 	next  int
-	try   bool // they are asked whether they could
+	try   bool // the partitions are asked whether they could settle
 }
 
 func (p *settlingTokens) ask(req *request) {
@@ -89,8 +89,8 @@ func (p *settlingTokens) ask(req *request) {
 	req.ask(part.partition, &cmd, func(req *request, r *engine.Reply) { p.answered(req, &cmd, r) })
 }
 
-// answered goes on to the next partition, or asks the one that has answered once more, with the
-// header sizes of the stored messages, if it needs them.
+// answered continues with the next partition. It asks the same one again if that needs the header
+// sizes of the stored messages.
 func (p *settlingTokens) answered(req *request, cmd *engine.Settle, r *engine.Reply) {
 	if unread := r.Messages(); len(unread) > 0 {
 		p.askAgain(req, *cmd, unread)
@@ -110,7 +110,7 @@ func (p *settlingTokens) answered(req *request, cmd *engine.Settle, r *engine.Re
 	}
 }
 
-// settledByToken notes that the peer has settled what was delivered to it elsewhere.
+// settledByToken notes that the peer has settled messages by token.
 func settledByToken(req *request, tokens []event.LockToken) {
 	if x := req.part.in; x != nil {
 		x.tokens = append(x.tokens, tokens...)

@@ -13,7 +13,7 @@ import (
 
 const operationPrefix = "com.microsoft:"
 
-// operation is one thing a $management node can do.
+// operation is an operation of a $management node.
 type operation struct {
 	right access.Rights
 	about concern
@@ -21,27 +21,27 @@ type operation struct {
 	run   func(*request, amqp.Map)
 }
 
-// role is what happens to an operation that is requested as part of a transaction.
+// role says how an operation behaves that is requested as part of a transaction.
 type role uint8
 
 const (
 	apart     role = iota // it is done at once, and not undone
 	inside                // it takes effect with the transaction
-	unallowed             // it cannot be part of one
+	unallowed             // it cannot be part of a transaction
 )
 
-// concern is what an operation is about. Not every kind of entity has it.
+// concern is the subject of an operation. Not every kind of entity has it.
 type concern uint8
 
 const (
 	ofReceived concern = iota // messages that can be received: of queues and subscriptions
-	// messages that can be looked at: those, and the scheduled ones of topics
+	// messages that can be browsed: those of ofReceived, and the scheduled ones of topics
 	ofShown
 	ofSent  // messages that are sent: to queues and topics
 	ofRules // of subscriptions
 )
 
-// operations of queues, topics and subscriptions (6.3). The others of the service answer 501.
+// operations of queues, topics and subscriptions (6.3). Other operations of the service answer 501.
 var operations = map[string]operation{
 	"renew-lock":                 {access.Listen, ofReceived, apart, renewLock},
 	"update-disposition":         {access.Listen, ofReceived, inside, updateDisposition},
@@ -59,7 +59,7 @@ var operations = map[string]operation{
 	"enumerate-rules":            {access.Manage, ofRules, apart, enumerateRules},
 }
 
-// absent says why a target has nothing of what an operation is about; it is empty when it has.
+// absent returns why a target does not have the subject of an operation; "": it has.
 func (about concern) absent(t engine.Target) string {
 	kind := t.Entity.Kind
 	switch {
@@ -75,10 +75,10 @@ func (about concern) absent(t engine.Target) string {
 
 const notInsideText = "The operation cannot be part of a transaction: it concerns the entity, or messages that nobody has locked."
 
-// keyAssociatedLink names, in a request, the link of the connection on whose behalf it is made.
+// keyAssociatedLink names, in a request, the link of the connection that the request belongs to.
 const keyAssociatedLink = "associated-link-name"
 
-// manage handles a request to a $management node (6.2). The right is checked again for each one
+// manage handles a request to a $management node (6.2). It checks the right again for each request
 // (reliability.md S10).
 func (req *request) manage() {
 	c := req.l.c
@@ -121,18 +121,17 @@ func (req *request) manage() {
 	op.run(req, body)
 }
 
-// Application properties of a request that say why it was made, and what the client calls it in its
-// own log.
+// Application properties of a request: its reason, and the client's own id of it.
 const (
 	keyReason     = "ledgerbus:reason"
 	keyTrackingID = operationPrefix + "tracking-id"
 )
 
-// maxTrackingID bounds the tracking ids that are kept, bytes. Clients send UUIDs.
+// maxTrackingID bounds the bytes of tracking ids that are kept. Clients send UUIDs.
 const maxTrackingID = 256
 
-// why returns what the client says of the reason for a change; false: that was not valid, and the
-// request has been refused.
+// why returns the reason that the client gives for a change; false: it was invalid, and the request
+// has been refused.
 func (req *request) why() (why event.ReasonGiven, ok bool) {
 	v, _ := req.properties.Get(keyReason)
 	if why.Reason, ok = message.Text(v); !ok && v != nil {
@@ -149,7 +148,7 @@ func (req *request) why() (why event.ReasonGiven, ok bool) {
 	return why, true
 }
 
-// touchAssociated lets the request count as activity of the link it names (1.8).
+// touchAssociated counts the request as activity of the link that it names (1.8).
 func (req *request) touchAssociated() {
 	name := req.text(keyAssociatedLink)
 	if name == "" {
@@ -169,7 +168,7 @@ func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*reque
 		switch cmd := cmd.(type) {
 		case *engine.Send:
 			s.key = keyOfSend(cmd)
-			// what filters see of the messages belongs to the transaction, too
+			// the data for filters belongs to the transaction as well
 			s.messages, cmd.Buffer = len(cmd.Messages), nil
 		case *engine.SetSessionState:
 			s.key = keyOfSession(cmd.SessionID)
@@ -192,14 +191,14 @@ func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*reque
 	req.l.c.batch.add(req.l.target.Host(partition), req.asking(cmd, onReply))
 }
 
-// askCatalogue sends a command about rules, behind the requests that came before it.
+// askCatalogue sends a command about rules, after the requests that came before it.
 func (req *request) askCatalogue(cmd engine.Command, onReply func(*request, *engine.Reply)) {
 	c := req.l.c
 	c.batch.submit()
 	c.broker.Manage(req.asking(cmd, onReply))
 }
 
-// asking books a request that the engine is going to answer.
+// asking registers a request that the engine is going to answer.
 func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Reply)) engine.Request {
 	c := req.l.c
 	req.onReply = onReply
@@ -210,10 +209,10 @@ func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Re
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag, Read: req.read}
 }
 
-// expectedSize is how many bytes the engine's answer to a command may take, where that is more than
-// the request itself: a client that asks for a thousand messages in a few bytes, and again before
-// the answer comes, has to wait (reliability.md P23). A command that makes a partition look at many
-// messages counts like one with a large answer, because others wait for it, too.
+// expectedSize returns the bytes of the engine's answer to a command, if the answer may be larger
+// than the request: a client that asks for a thousand messages in a few bytes, and again before the
+// answer, has to wait (reliability.md P23). A command that makes a partition read many messages
+// counts like one with a large answer, because others wait for it as well.
 func expectedSize(cmd engine.Command) int {
 	switch cmd := cmd.(type) {
 	case *engine.Peek:
@@ -226,8 +225,8 @@ func expectedSize(cmd engine.Command) int {
 	return 0
 }
 
-// keeps is 1 for a command whose answer takes memory, and 0 for one whose answer is small, whatever
-// expectedSize says.
+// keeps returns 1 for a command whose answer takes memory, and 0 for one whose answer is small,
+// whatever expectedSize returns.
 func keeps(cmd engine.Command) uint32 {
 	if _, deletes := cmd.(*engine.BatchDelete); deletes {
 		return 0
@@ -238,18 +237,18 @@ func keeps(cmd engine.Command) uint32 {
 // succeed answers 200 with a body or without.
 func (req *request) succeed(body amqp.Map) { req.answer(200, "", "OK", body) }
 
-// nothing answers 204: there is nothing to show, and nothing empty is ever sent (0.13).
+// nothing answers 204: there is nothing to return, and an empty result is never sent (0.13).
 func (req *request) nothing() { req.answer(204, "", "No content", nil) }
 
-// bad refuses a request whose fields are not what the operation needs.
+// bad refuses a request whose fields are not valid for the operation.
 func (req *request) bad(text string) {
 	req.refuse(400, amqp.CondArgumentError, text)
 }
 
-// refuseFor refuses a request with an error that was found before the engine was asked.
+// refuseFor refuses a request with an error found before the engine was asked.
 func (req *request) refuseFor(e *amqp.Error) {
 	status := int32(400)
-	// as where the engine finds a message too large
+	// the same status as when the engine finds a message too large
 	if e.Condition == amqp.CondMessageSizeExceeded {
 		status = 403
 	}
@@ -262,7 +261,7 @@ func (req *request) refuseAs(err *engine.Error) {
 	req.refuse(cond.status, cond.symbol, text)
 }
 
-// refuse refuses a request. The transaction that the request is part of is marked as failed.
+// refuse refuses a request. The transaction of the request is marked as failed.
 func (req *request) refuse(status int32, symbol amqp.Symbol, text string) {
 	c := req.l.c
 	req.part.in.fail()

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// Texts of what a transaction on a partitioned entity cannot have (semantics.md 10.7).
+// Texts that refuse a transaction on a partitioned entity (semantics.md 10.7).
 const (
 	keylessText  = "A message that is sent in a transaction to a partitioned entity needs a SessionId, a PartitionKey or, where the entity detects duplicates, a MessageId."
 	spreadText   = "All messages of a transaction on a partitioned entity must be in one partition: they need the same SessionId or PartitionKey."
@@ -14,22 +14,21 @@ const (
 	firstText    = "A message without a key cannot be the first operation of a transaction that goes through a partitioned entity: settle a message first, or give it a TransactionPartitionKey."
 )
 
-// oneKey decides, beside the partition, whether operations on a partitioned entity can be in one
-// transaction. Two keys cannot, even if they are in one partition: a client has no way to know
-// whether they are (S4-49, S4-54, semantics.md 10.7).
+// oneKey decides, in addition to the partition, whether operations on a partitioned entity can be
+// in one transaction. Operations with two keys cannot, even in one partition: a client cannot know
+// whether two keys share one (S4-49, S4-54, semantics.md 10.7).
 type oneKey struct {
-	// why a send without a key is refused: it would go to any partition, and the next one to
-	// another
+	// why a send without a key is refused: each would go to an arbitrary partition
 	none    string
 	known   bool
 	key     string
-	session bool // it is a session id
+	session bool // the key is a session id
 }
 
-// place chooses the partition of a send, which may be part of a transaction; a nil transaction: it
-// is of none. What a transaction sends through a partitioned entity to one that is not goes into
-// the partition that the transaction has: at its destination nothing depends on the partition that
-// it came through. A via partition key still decides.
+// place chooses the partition of a send; x is nil if the send is not part of a transaction. If a
+// transaction sends through a partitioned entity to one that is not partitioned, the send uses the
+// partition of the transaction: at its destination nothing depends on the partition it came
+// through. A via partition key still decides.
 func (x *transaction) place(on engine.Target, cmd *engine.Send) *engine.Error {
 	viaKey := func(m engine.Message) bool { return len(m.ViaPartitionKey) > 0 }
 	if x == nil || x.entity != topLevel(on.Entity) || !leavesPartitions(cmd) || slices.ContainsFunc(cmd.Messages, viaKey) {
@@ -39,14 +38,15 @@ func (x *transaction) place(on engine.Target, cmd *engine.Send) *engine.Error {
 	return nil
 }
 
-// leavesPartitions reports whether a send goes through a partitioned entity to one that is not.
+// leavesPartitions reports whether a send goes through a partitioned entity to one that is not
+// partitioned.
 func leavesPartitions(cmd *engine.Send) bool {
 	return len(cmd.Entity.Hosts) > 1 && cmd.Destination != nil && len(cmd.Destination.Hosts) <= 1
 }
 
-// keyOfSend is the key of the messages of a send, of which there is at least one. It is the key of
-// the entity that they are for: one with a single partition asks for none. A via partition key is
-// the key of the transaction, and leaves the one at the destination free.
+// keyOfSend returns the key of a send's messages, of which there is at least one. It is the key of
+// their destination: an entity with a single partition needs none. A via partition key is the key
+// of the transaction, and does not restrict the key at the destination.
 func keyOfSend(cmd *engine.Send) oneKey {
 	m := &cmd.Messages[0]
 	via := cmd.Destination != nil && len(m.ViaPartitionKey) > 0
@@ -65,7 +65,7 @@ func keyOfSend(cmd *engine.Send) oneKey {
 
 func keyOfSession(id []byte) oneKey { return oneKey{known: true, key: string(id), session: true} }
 
-// keyOfGrant is the key of a message that was received in a session; a nil grant: in none.
+// keyOfGrant returns the key of a message that was received in a session; a nil grant: in none.
 func keyOfGrant(g *engine.SessionGrant) oneKey {
 	if g == nil {
 		return oneKey{}
@@ -73,7 +73,7 @@ func keyOfGrant(g *engine.SessionGrant) oneKey {
 	return oneKey{known: true, key: g.ID, session: true}
 }
 
-// join notes the key of an operation that joins those before.
+// join notes the key of an operation that joins the earlier ones.
 func (k *oneKey) join(other *oneKey) {
 	if other.known {
 		*k = *other
@@ -81,7 +81,7 @@ func (k *oneKey) join(other *oneKey) {
 }
 
 // spreads returns why an operation on a partitioned entity cannot share a partition, or a key, with
-// those before it in the transaction; "": it can.
+// the earlier ones of the transaction; "": it can.
 func (x *transaction) spreads(s *staged) string {
 	switch {
 	case s.key.none != "":

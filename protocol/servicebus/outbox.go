@@ -6,17 +6,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// outbox takes replies from partitions, and changes of entities, without ever making one wait. Its
-// size is bounded by what was asked for: one reply per request, one delivery per credit.
+// outbox receives replies from partitions, and changes of entities, without ever blocking them. Its
+// size is bounded by the requests: one reply per request, one delivery per credit.
 type outbox struct {
-	wake chan struct{} // one slot: there is something in waiting
+	wake chan struct{} // one slot; full while there is something to take
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	waiting []engine.Reply
 	changes []engine.Change
 	recheck bool // access rules have changed
-	pressed bool // memory is short, or is no longer
-	evicted bool // … and the connection has to go
+	pressed bool // memory has become short, or has ceased to be
+	evicted bool // the connection must close for lack of memory
 	closed  bool
 }
 
@@ -50,7 +50,7 @@ func (o *outbox) rulesChanged() {
 	o.poke()
 }
 
-// press is called when memory is short, or no longer. It does not block.
+// press is called when memory becomes short, and when it no longer is. It does not block.
 func (o *outbox) press() {
 	o.mu.Lock()
 	o.pressed = true
@@ -58,7 +58,7 @@ func (o *outbox) press() {
 	o.poke()
 }
 
-// evict is called when the connection has to go, for want of memory. It does not block.
+// evict is called when the connection must close for lack of memory. It does not block.
 func (o *outbox) evict() {
 	o.mu.Lock()
 	o.pressed, o.evicted = true, true
@@ -67,7 +67,7 @@ func (o *outbox) evict() {
 }
 
 // takePress reports whether press was called since the last takePress, and whether the connection
-// has to go.
+// must close.
 func (o *outbox) takePress() (pressed, evicted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,9 +83,9 @@ func (o *outbox) poke() {
 	}
 }
 
-// take returns what came since the last call; recheck: access rules have changed, those of the
-// namespace or those of an entity that changed. spare is memory to be filled next; its references
-// are dropped.
+// take returns everything since the last call; recheck: access rules have changed, those of the
+// namespace or those of an entity that changed. spare is memory for the next replies; its
+// references are dropped.
 func (o *outbox) take(spare []engine.Reply) (taken []engine.Reply, changes []engine.Change, recheck bool) {
 	clear(spare)
 	o.mu.Lock()
@@ -95,7 +95,7 @@ func (o *outbox) take(spare []engine.Reply) (taken []engine.Reply, changes []eng
 	return taken, changes, recheck
 }
 
-// close throws away what comes from now on.
+// close drops everything that arrives from now on.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,32 +6,33 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// output is what goes out on a connection: frames are appended to a buffer, which the writer gets
-// as a whole whenever it has none. Nothing follows a close frame.
+// output is the output of a connection: frames are appended to a buffer, which the writer gets as a
+// whole whenever it has none. Nothing follows a close frame.
 type output struct {
 	writer   *writer
-	maxFrame uint32 // bytes of a frame that the peer takes
+	maxFrame uint32 // bytes of the largest frame that the peer accepts
 	buf      []byte // frames not yet handed to the writer
 	spare    []byte // the writer's last buffer
 	writing  int    // bytes the writer has
-	closed   bool   // there is a close frame
+	closed   bool   // a close frame was appended
 }
 
 const (
-	// smallWrite is how many bytes the owner writes by itself when the socket takes them at once.
+	// smallWrite is the number of bytes that the owner writes itself if the socket accepts them at
+	// once.
 	smallWrite = 4 << 10
-	// highWater is how many bytes are prepared ahead of the writer before deliveries wait, so that
-	// bodies are read late.
+	// highWater is the number of bytes prepared ahead of the writer above which deliveries wait, so
+	// that bodies are read late.
 	highWater = 256 << 10
 )
 
-// backlog is how many bytes have not been written.
+// backlog returns the number of unwritten bytes.
 func (o *output) backlog() int { return len(o.buf) + o.writing }
 
-// memory is how many bytes of memory the buffers have.
+// memory returns the bytes of memory of the buffers.
 func (o *output) memory() int { return cap(o.buf) + cap(o.spare) }
 
-// shrink lets go of memory that nothing is in.
+// shrink frees unused memory.
 func (o *output) shrink() {
 	if o.writing == 0 {
 		o.spare = nil
@@ -41,14 +42,14 @@ func (o *output) shrink() {
 	}
 }
 
-// prepared is how many bytes the writer does not have yet.
+// prepared returns the number of bytes that the writer does not have yet.
 func (o *output) prepared() int { return len(o.buf) }
 
 // full reports whether deliveries have to wait for the writer.
 func (o *output) full() bool { return o.prepared() >= highWater }
 
-// fits reports whether the peer takes a frame of the size of p. It has to be asked for frames that
-// repeat what the peer said.
+// fits reports whether the peer accepts a frame of the size of p. It must be called for frames that
+// repeat the peer's texts.
 func (o *output) fits(p amqp.Performative) bool {
 	start := len(o.buf)
 	o.buf = amqp.AppendFrame(o.buf, 0, p, nil)
@@ -70,7 +71,7 @@ func (o *output) close(p *amqp.Close) {
 	o.shut()
 }
 
-// shut lets nothing be appended any more.
+// shut prevents further output.
 func (o *output) shut() { o.closed = true }
 
 func (o *output) flow(channel uint16, f *amqp.Flow) {
@@ -85,8 +86,8 @@ func (o *output) disposition(channel uint16, d *amqp.Disposition) {
 	}
 }
 
-// transfer appends a transfer with as much of a payload as its frame has room for, and returns how
-// many bytes that is. The frame says whether there are more.
+// transfer appends a transfer with as much of a payload as fits into its frame, and returns the
+// number of payload bytes. The frame says whether there are more.
 func (o *output) transfer(channel uint16, t *amqp.Transfer, payload []byte) int {
 	t.More = true
 	n := min(int(o.maxFrame)-amqp.TransferHeaderSize(t), len(payload))
@@ -96,8 +97,8 @@ func (o *output) transfer(channel uint16, t *amqp.Transfer, payload []byte) int 
 	return n
 }
 
-// beginTransfer appends the head of a transfer. The caller appends the payload to the bytes
-// returned, and then calls endTransfer or cancelTransfer.
+// beginTransfer appends the head of a transfer. The caller appends the payload to the returned
+// bytes, and then calls endTransfer or cancelTransfer.
 func (o *output) beginTransfer(channel uint16, t *amqp.Transfer) (frame transferFrame, head []byte) {
 	frame.start = len(o.buf)
 	o.buf = amqp.AppendTransferHeader(o.buf, channel, t, 0)
@@ -105,12 +106,11 @@ func (o *output) beginTransfer(channel uint16, t *amqp.Transfer) (frame transfer
 	return frame, o.buf
 }
 
-// transferFrame is where a transfer stands in the buffer.
+// transferFrame is the position of a transfer in the buffer.
 type transferFrame struct{ start, payload int }
 
-// endTransfer takes the bytes with the payload. A frame that is not too large for the peer is
-// complete with that. The payload of a larger one is returned, and has to be written in several
-// frames.
+// endTransfer takes the bytes with the payload. This completes a frame that is small enough for the
+// peer. The payload of a larger one is returned, and has to be written in several frames.
 func (o *output) endTransfer(f transferFrame, buf []byte) (tooLarge []byte) {
 	if size := len(buf) - f.start; size <= int(o.maxFrame) {
 		binary.BigEndian.PutUint32(buf[f.start:], uint32(size))
@@ -128,14 +128,14 @@ func (o *output) header(h amqp.ProtocolHeader) { o.buf = append(o.buf, h[:]...) 
 
 func (o *output) sasl(p amqp.Performative) { o.buf = amqp.AppendSASLFrame(o.buf, p) }
 
-// heartbeat appends an empty frame unless something is on its way anyway.
+// heartbeat appends an empty frame unless other output is waiting anyway.
 func (o *output) heartbeat() {
 	if o.backlog() == 0 {
 		o.buf = amqp.AppendEmptyFrame(o.buf)
 	}
 }
 
-// flush hands what is buffered to the writer if it is idle, and reports whether anything left.
+// flush hands buffered output to the writer if it is idle, and reports whether it did.
 func (o *output) flush() bool {
 	if len(o.buf) == 0 || o.writing > 0 {
 		return false
@@ -152,8 +152,8 @@ func (o *output) flush() bool {
 	return true
 }
 
-// written takes the buffer back from the writer, and keeps it for the next bytes if it has no more
-// than keep.
+// written takes the buffer back from the writer, and keeps it for the next output if it has at most
+// keep bytes.
 func (o *output) written(keep int) {
 	o.writing = 0
 	if cap(o.spare) > keep {

@@ -12,16 +12,16 @@ import (
 // and finds them by lock token.
 type outstanding struct {
 	count   int
-	byToken map[event.LockToken]sentDelivery // nil until a delivery is named by its token
-	swept   time.Time                        // when expired ones were last forgotten
-	// receivers that want more than the limit left when they were last looked at, those that waited
+	byToken map[event.LockToken]sentDelivery // nil until the peer names a delivery by its token
+	swept   time.Time                        // when expired deliveries were last forgotten
+	// receivers that wanted more than the limit left at their last check, those that have waited
 	// longest first
 	short []*receiver
-	// of them, how many are to be looked at again, with room for one delivery each
+	// receivers among them that will be checked again, with room for one delivery each
 	woken int
 }
 
-// sentDelivery is where a delivery is known.
+// sentDelivery is the place of a delivery.
 type sentDelivery struct {
 	s  *session
 	id uint32
@@ -39,7 +39,7 @@ func (o *outstanding) remove(token event.LockToken) {
 	if o.byToken != nil {
 		delete(o.byToken, token)
 	}
-	if len(o.short) > 0 { // one, for there is room for one more
+	if len(o.short) > 0 { // one, because there is room for one more
 		r := o.short[0]
 		o.short = o.short[1:]
 		r.room = roomMade
@@ -48,18 +48,18 @@ func (o *outstanding) remove(token event.LockToken) {
 	}
 }
 
-// roomWanted says whether a receiver wants more than a connection may have unsettled.
+// roomWanted says whether a receiver wants more deliveries than a connection may have unsettled.
 type roomWanted uint8
 
 const (
 	roomEnough roomWanted = iota // it does not
-	roomShort                    // it does, and is in outstanding.short
-	// it did, and there is room for one more: it is to be looked at again
+	roomShort                    // it wants more, and is in outstanding.short
+	// it wanted more, and there is room for one more: it will be checked again
 	roomMade
 )
 
-// free is how many deliveries more a receiver may have unsettled, of a limit of the connection.
-// What there is for those that were woken is theirs.
+// free returns how many more deliveries a receiver may have unsettled within a limit of the
+// connection. The room of woken receivers is reserved for them.
 func (o *outstanding) free(limit int, r *receiver) int64 {
 	if r.room == roomMade {
 		o.forget(r)
@@ -67,8 +67,8 @@ func (o *outstanding) free(limit int, r *receiver) int64 {
 	return max(0, int64(limit-o.count-o.woken))
 }
 
-// wants notes that a receiver wants more than there is room for: others of the connection, whose
-// deliveries are settled, make some.
+// wants notes that a receiver wants more than there is room for. Settlements of the connection's
+// other deliveries make room.
 func (o *outstanding) wants(r *receiver) {
 	if r.room == roomEnough {
 		r.room = roomShort
@@ -77,7 +77,7 @@ func (o *outstanding) wants(r *receiver) {
 	}
 }
 
-// next is when expired deliveries are to be forgotten, zero when nothing waits for that.
+// next returns when expired deliveries should be forgotten, zero if no receiver waits for that.
 func (o *outstanding) next() (at time.Time) {
 	if len(o.short) == 0 {
 		return at
@@ -85,7 +85,7 @@ func (o *outstanding) next() (at time.Time) {
 	return o.swept.Add(sweepEvery)
 }
 
-// forget is called when a receiver is looked at again, or is gone.
+// forget is called when a receiver is checked again, or is gone.
 func (o *outstanding) forget(r *receiver) {
 	switch r.room {
 	case roomShort:
@@ -96,10 +96,10 @@ func (o *outstanding) forget(r *receiver) {
 	r.room = roomEnough
 }
 
-// sweepEvery is how often expired deliveries are looked for at most.
+// sweepEvery is the minimum interval of searches for expired deliveries.
 const sweepEvery = time.Minute
 
-// forgetExpired makes room for a peer that lets locks run out instead of settling.
+// forgetExpired makes room for a peer that lets locks expire instead of settling.
 func (o *outstanding) forgetExpired(in sessionTable, broker engine.Broker, now time.Time) {
 	if now.Sub(o.swept) < sweepEvery {
 		return
@@ -115,15 +115,15 @@ func (o *outstanding) forgetExpired(in sessionTable, broker engine.Broker, now t
 	}
 }
 
-// renewed notes that the lock of a delivery of this connection's links ends later.
+// renewed notes that the lock of a delivery on this connection's links was extended.
 func (o *outstanding) renewed(in sessionTable, token event.LockToken, until event.Time) {
 	if at, ok := o.find(in, token); ok {
 		at.s.unsettled.find(at.id).until = until
 	}
 }
 
-// find is where the delivery with a lock is known. Few peers name tokens of what they got over a
-// link; tokens are indexed for those alone.
+// find returns the place of the delivery with a lock. Few peers name tokens of deliveries that they
+// got over a link, so tokens are indexed only for those peers.
 func (o *outstanding) find(in sessionTable, token event.LockToken) (at sentDelivery, ok bool) {
 	if o.count == 0 {
 		return at, false

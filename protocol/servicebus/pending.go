@@ -6,58 +6,57 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 )
 
-// pendingKind says what a reply of the engine belongs to.
+// pendingKind is the subject of a reply of the engine.
 type pendingKind uint8
 
 const (
 	pendingFree pendingKind = iota
 	pendingSend
 	pendingSettle
-	pendingReceiver // deliveries; until its detach is answered
+	pendingReceiver // deliveries; until the detach of the receiver is answered
 	pendingDetach
 	pendingRequest   // of a $management node
-	pendingDischarge // the end of a transaction, which the peer waits for
-	pendingRollback  // the same, and the peer does not wait
+	pendingDischarge // the end of a transaction that the peer waits for
+	pendingRollback  // the same, without the peer waiting
 )
 
-// pending is a request the engine has not answered, or an attached receiver.
+// pending is a request that the engine has not answered, or an attached receiver.
 type pending struct {
 	kind       pendingKind
 	settled    bool // the peer wants no answer
 	generation uint32
 	next       int32  // in the free list
 	size       uint32 // bytes of the request
-	paid       uint32 // of these, the ones in chunks that are paid for
-	// bytes that the answer may take, at most; or as many as stand for what else it costs
+	paid       uint32 // bytes of size in chunks that are paid for
+	// maximum bytes of the answer, or the number of bytes that its other costs count as
 	expected uint32
-	kept     uint32 // of these, memory
+	kept     uint32 // bytes of expected that take memory
 	delivery uint32 // delivery-id
 	link     *link
 	request  *request
 	outcome  engine.SettleOutcome
 	ends     ending
-	in       *transaction // that the request is part of, or ends; nil: none
+	in       *transaction // transaction that the request is part of, or ends; nil: none
 }
 
 // pendings is a table with a stable number for each entry, so that finding an entry by its tag
-// takes no map. It keeps the counts that the connection's limits bound.
+// needs no map. It keeps the counts that the connection's limits bound.
 type pendings struct {
 	table      []pending
 	free       int32 // first free entry + 1
-	unanswered int   // entries that one answer is to come for, and that the peer waits for
-	requests   int   // of those, the ones of $management nodes
-	// of these, the ones that take messages by number or ask for rules: each answer holds them
-	// whole
+	unanswered int   // entries that get one answer, for which the peer waits
+	requests   int   // unanswered entries of $management nodes
+	// requests for messages by number or for rules: each answer holds them whole
 	taking   int
-	detaches int // receivers that wait until no delivery can come any more
+	detaches int // receivers that wait until no more deliveries can arrive
 	ends     int // of transactions
 	bytes    int // of all entries
-	paid     int // of these, the ones in chunks that are paid for
-	expected int // bytes that all answers may take, at most
-	kept     int // of these, memory
+	paid     int // bytes in chunks that are paid for
+	expected int // maximum bytes of all answers
+	kept     int // bytes of expected that take memory
 }
 
-// count adds an entry to what is counted, or with -1 takes it out.
+// count adds an entry to the counts, or with -1 removes it.
 func (t *pendings) count(p *pending, n int) {
 	t.bytes += n * int(p.size)
 	t.paid += n * int(p.paid)
@@ -97,7 +96,7 @@ func (t *pendings) add(p pending) uint64 {
 	return uint64(p.generation)<<32 | uint64(i)
 }
 
-// get finds an entry; nil for a tag that is no longer in use. The pointer is good until the next
+// get returns an entry; nil for a tag that is no longer in use. The pointer is valid until the next
 // add.
 func (t *pendings) get(tag uint64) *pending {
 	i := uint32(tag)
@@ -111,7 +110,7 @@ func (t *pendings) get(tag uint64) *pending {
 	return e
 }
 
-// unread tells the engine that nobody reads what its answers to requests point to.
+// unread tells the engine that the data of its answers to requests will not be read.
 func (t *pendings) unread() {
 	for i := range t.table {
 		if p := &t.table[i]; p.kind == pendingRequest {
@@ -120,7 +119,7 @@ func (t *pendings) unread() {
 	}
 }
 
-// delivers reports whether an entry is to settle a delivery that the peer made in a session.
+// delivers reports whether an entry will settle a delivery that the peer made in a session.
 func (t *pendings) delivers(s *session, id uint32) bool {
 	if t.unanswered == 0 {
 		return false

@@ -10,18 +10,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// published is what filters see of the messages of one send to a topic. It is the send's buffer
-// too: the engine lets go of both at once, and the memory is used again.
+// published is the data for filters of the messages of one send to a topic. It is the send's buffer
+// as well: the engine releases both at once, and the memory is reused.
 type published struct {
-	chunk    *chunk // that holds the bodies; nil: they have memory of their own
+	chunk    *chunk // holds the bodies; nil: they have their own memory
 	messages []filter.Message
 	user     int // properties in all messages
 }
 
 var publishedPool = sync.Pool{New: func() any { return new(published) }}
 
-// seenBy returns room for what filters see of count messages of a send. It is nil where the target
-// has no filters, or hands the messages on: filters then see them once they have arrived.
+// seenBy returns space for the filter data of count messages of a send. It returns nil if the
+// target has no filters, or hands the messages on: then filters read them after their arrival.
 func seenBy(cmd *engine.Send, count int) *published {
 	if cmd.Entity.Kind != event.Topic || cmd.Destination != nil {
 		return nil
@@ -33,7 +33,7 @@ func seenBy(cmd *engine.Send, count int) *published {
 	return p
 }
 
-// with is the buffer of a send of which buf, which may be nil, holds the bodies.
+// with returns the buffer of a send whose bodies are in buf, which may be nil.
 func (p *published) with(buf *chunk) engine.Buffer {
 	if buf != nil {
 		buf.retain()
@@ -48,16 +48,16 @@ func (p *published) with(buf *chunk) engine.Buffer {
 	return nil
 }
 
-// drop gives the room back when nothing is sent.
+// drop frees the space if nothing is sent.
 func (p *published) drop() {
 	if p != nil {
 		p.Release()
 	}
 }
 
-// read adds a message that was inspected.
+// read adds an inspected message.
 func (p *published) read(in *message.Sent) {
-	// never beyond the room: the engine keeps the addresses of messages
+	// never beyond the space: the engine keeps the addresses of messages
 	p.messages = p.messages[:len(p.messages)+1]
 	m := &p.messages[len(p.messages)-1]
 	in.Properties(m)
@@ -69,7 +69,7 @@ var (
 	propertySize = int(reflect.TypeFor[event.Property]().Size())
 )
 
-// size is the memory in use, in bytes: it may be many times that of the messages themselves
+// size returns the bytes of memory in use: they may be many times those of the messages themselves
 // (reliability.md S15).
 func (p *published) size() int {
 	if p == nil {
@@ -78,7 +78,7 @@ func (p *published) size() int {
 	return len(p.messages)*messageSize + p.user*propertySize
 }
 
-// What is larger does not wait in the pool for the next send.
+// Limits above which memory is not pooled for the next send.
 const (
 	pooledMessages   = 64
 	pooledProperties = 128 // of one message
