@@ -8,33 +8,33 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// pump is which receivers of a connection have something to write.
+// pump holds the receivers of a connection that have something to write.
 type pump struct {
-	ready   []*link // in the order they got it
-	unread  []*link // the next message of these could not be read just now
-	starved []*link // there is no memory for the next message of these
+	ready   []*link // in order of arrival
+	unread  []*link // their next message could not be read at the last try
+	starved []*link // there is no memory for their next message
 }
 
-// add puts a receiver behind the others.
+// add puts a receiver at the end of the queue.
 func (p *pump) add(l *link) { p.ready = append(p.ready, l) }
 
-// retry lets a receiver try again in the next turn of the connection.
+// retry makes a receiver try again in the next turn of the connection.
 func (p *pump) retry(l *link) { p.unread = append(p.unread, l) }
 
-// stop forgets them: the connection closes.
+// stop forgets all receivers, because the connection closes.
 func (p *pump) stop() { p.ready, p.unread, p.starved = nil, nil, nil }
 
-// starve lets a receiver wait until there is memory for its next message.
+// starve makes a receiver wait until there is memory for its next message.
 func (p *pump) starve(l *link) { p.starved = append(p.starved, l) }
 
-// resume lets those try again that wait for memory.
+// resume makes receivers that wait for memory try again.
 func (p *pump) resume() {
 	p.unread = append(p.unread, p.starved...)
 	p.starved = nil
 }
 
-// run writes deliveries while the writer can take them, some of one link in turn. Bodies are read
-// here and nowhere earlier.
+// run writes deliveries while the writer accepts them, a few of each link in turn. Bodies are read
+// only here.
 func (p *pump) run(out *output) {
 	for _, l := range p.unread {
 		l.receiver.makeReady()
@@ -52,7 +52,7 @@ func (p *pump) run(out *output) {
 		if r.advance() {
 			r.makeReady()
 		} else {
-			r.ahead.drop() // it may be long before it goes on
+			r.ahead.drop() // a long time may pass before it continues
 		}
 	}
 	if len(p.ready) == 0 {
@@ -60,10 +60,10 @@ func (p *pump) run(out *output) {
 	}
 }
 
-// turn is how many deliveries a link writes before the next one has its turn.
+// turn is the number of deliveries that a link writes before the next link has its turn.
 const turn = 16
 
-// advance writes some deliveries and reports whether there is more that could be written now.
+// advance writes some deliveries and reports whether more could be written now.
 func (r *receiver) advance() bool {
 	c := r.l.c
 	r.asOf = 0
@@ -75,7 +75,7 @@ func (r *receiver) advance() bool {
 		case len(r.rest) == 0 && r.credit.left() <= 0:
 			r.giveBack()
 			return false
-		case r.l.s.window <= 0: // a flow of the peer goes on
+		case r.l.s.window <= 0: // a flow of the peer continues it
 			r.wait()
 			if r.empty() {
 				r.finishDrain()
@@ -124,8 +124,8 @@ func (r *receiver) advance() bool {
 	return true
 }
 
-// giveBack releases deliveries the peer no longer has credit for; those without a lock, which
-// nobody would deliver again, wait for more.
+// giveBack releases deliveries that the peer no longer has credit for. Deliveries without a lock,
+// which would never be delivered again, wait for more credit.
 func (r *receiver) giveBack() {
 	if r.locks() {
 		for _, d := range r.waiting[r.next:] {
@@ -136,15 +136,15 @@ func (r *receiver) giveBack() {
 	r.finishDrain()
 }
 
-// later has a message that could not be read now read in the next turn of the connection. Reading
-// has waited a moment already.
+// later makes a message that could not be read be read again in the next turn of the connection.
+// The failed read has waited a moment already.
 func (r *receiver) later(d *engine.Delivery) {
 	r.putBack(d)
 	r.l.c.pump.retry(r.l)
 	r.l.c.outbox.poke()
 }
 
-// putBack puts a message back in front of the others.
+// putBack puts a message back before the others.
 func (r *receiver) putBack(d *engine.Delivery) {
 	if r.next > 0 {
 		r.next--
@@ -154,10 +154,10 @@ func (r *receiver) putBack(d *engine.Delivery) {
 	}
 }
 
-// tooLate reports whether the lock of a delivery has ended before the peer could see it: while a
-// disk hung, or its session took no transfers. The engine ends the lock, and gives the message to
-// the next receiver. The time is looked at once for the few messages of a turn, and again after one
-// of them had to be read from the log, which can take any time.
+// tooLate reports whether the lock of a delivery ended before the peer could see it, because a disk
+// hung or the session took no transfers. The engine ends the lock and gives the message to the next
+// receiver. The time is read once for the few messages of a turn, and again after a message was
+// read from the log, which can take any time.
 func (r *receiver) tooLate(d *engine.Delivery) bool {
 	if !r.locks() || r.l.filter != nil || d.LockedUntil == 0 {
 		return false
@@ -173,8 +173,8 @@ func (r *receiver) mayWrite(d *engine.Delivery) bool {
 	return r.l.c.memory.reserve(int(d.Body.Size) + unsettledCost)
 }
 
-// deliver reads a message and writes it; false: it cannot be read now. A body that is not what was
-// stored is never delivered: its message stays locked, and the partition hears of the damage.
+// deliver reads a message and writes it; false: it cannot be read now. A body that differs from the
+// stored one is never delivered: its message stays locked, and the partition is told of the damage.
 func (r *receiver) deliver(d *engine.Delivery) bool {
 	c := r.l.c
 	t := r.transferOf(d)
@@ -203,22 +203,21 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	return true
 }
 
-// read tells the engine that the body of a delivery without a lock is no longer needed for that
-// delivery.
+// read tells the engine that a delivery without a lock no longer needs its body.
 func (r *receiver) read(d *engine.Delivery) {
 	if !r.locks() && r.engine != nil {
 		r.engine.Read[r.l.target.OfSequence(d.Sequence)].Add(1)
 	}
 }
 
-// view is how this link's deliveries are shown: with a lock, taken, or as a look at them.
+// view returns the form of this link's deliveries: locked, received and deleted, or browsed.
 func (r *receiver) view() message.View {
 	return message.View{Peek: r.l.browses, LockToken: r.locks(), Taken: r.settled && !r.l.browses}
 }
 
-// transferOf is the first frame of a delivery (4.4). Its tag is the lock token; for a message that
-// is only looked at, and that the peer wants to settle, its number; and empty where nothing is to
-// be settled.
+// transferOf returns the first frame of a delivery (4.4). Its tag is the lock token. For a browsed
+// message that the peer wants to settle it is the sequence number. It is empty if there is nothing
+// to settle.
 func (r *receiver) transferOf(d *engine.Delivery) amqp.Transfer {
 	tag := message.DeliveryTag(d.Token)
 	if r.l.browses {
@@ -239,7 +238,7 @@ func (r *receiver) transfer(tag [16]byte, settled bool) amqp.Transfer {
 	}
 }
 
-// sent books a delivery that begins on the wire.
+// sent registers a delivery that begins on the wire.
 func (r *receiver) sent(d *engine.Delivery) {
 	s := r.l.s
 	id := s.nextDelivery
@@ -256,7 +255,7 @@ func (r *receiver) sent(d *engine.Delivery) {
 	r.pass()
 }
 
-// begin writes the answer of a node. Nobody settles it, so nothing is remembered.
+// begin writes the answer of a node. Answers are not settled, so nothing is remembered.
 func (r *receiver) begin(tag [16]byte, settled bool, payload []byte) {
 	s := r.l.s
 	t := r.transfer(tag, settled)
@@ -298,7 +297,7 @@ func (r *receiver) continued() {
 	}
 }
 
-// dropRest lets go of the delivery that was partly written.
+// dropRest frees the partly written delivery.
 func (r *receiver) dropRest() {
 	r.l.c.memory.partly -= len(r.rest)
 	r.rest, r.restAt = nil, 0

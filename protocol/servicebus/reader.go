@@ -13,29 +13,28 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// inbound is what a read brought: whole frames and protocol headers, one behind the other. The
-// receiver owns one reference of the chunk. err ends the stream; there may be frames before it.
+// inbound is the result of a read: whole frames and protocol headers in a row. The receiver owns
+// one reference of the chunk. err ends the stream; there may be frames before it.
 type inbound struct {
 	chunk *chunk
 	data  []byte
-	// it is one frame, of which only the beginning is here: there was no memory for the rest
+	// there is one frame, and only its beginning: there was no memory for the rest
 	cut   bool
-	short bool // the read brought so little that the peer may hold some back; see shortRead
+	short bool // the read was so short that the peer may hold back more; see shortRead
 	err   error
 }
 
-// reader cuts the byte stream into whole frames. It knows sizes only; what is in a frame is the
-// connection's business. It is not in package amqp because of what it shares with its connection:
+// reader cuts the byte stream into whole frames. It knows only their sizes; the connection reads
+// their content. It is not in package amqp because it shares several things with its connection:
 // chunks that bodies stay in, limits that change with the login, and the size of reads.
 type reader struct {
 	source   io.Reader
 	out      chan inbound
-	quit     <-chan struct{} // closed when nobody takes from out any more
+	quit     <-chan struct{} // closed when the connection no longer takes from out
 	maxFrame atomic.Uint32   // bytes; set by the connection
-	// the peer has shown a token: reads may bring more than one frame
+	// the peer has presented a valid token: reads may return more than one frame
 	generous atomic.Bool
-	// handles what the reads brought, of which this is the one with the number; false: not now.
-	// nil: out takes all
+	// handles the result of the read with this number; false: not now. nil: out takes all
 	handle func(in inbound, number uint64) bool
 	offset int64 // in the stream, of the first byte not handed on
 
@@ -43,20 +42,20 @@ type reader struct {
 	chunk      *chunk
 	start, end int    // bytes read and not handed on
 	quiet      int    // reads in a row that a small chunk would have held
-	handed     uint64 // reads of which the owner has the frames
-	discard    int    // bytes to come of a frame that was cut
+	handed     uint64 // reads whose frames the owner has
+	discard    int    // bytes still to come of a frame that was cut
 
-	share *budget.Share // what chunks are paid from; set before run
+	share *budget.Share // pays for chunks; set before run
 
-	// no chunk is larger than it has to be; set by the connection while memory is short
+	// no chunk is larger than necessary; set by the connection while memory is short
 	modest atomic.Bool
-	large  atomic.Bool // the chunk is not a small one
+	large  atomic.Bool // the chunk is larger than a small one
 
-	ack   acknowledger // nil: there is none
-	waker waker        // nil: a read that waits cannot be woken
+	ack   acknowledger // nil: not supported
+	waker waker        // nil: a waiting read cannot be woken
 }
 
-// waker is a connection of which a read can be ended that waits, and begun again.
+// waker is a connection whose waiting read can be ended and begun again.
 type waker interface {
 	WakeReader() error // may be called by any goroutine
 	Awake() error      // called by the reader when its read has ended with os.ErrDeadlineExceeded
@@ -99,8 +98,8 @@ func (r *reader) run() {
 	}
 }
 
-// makeRoom makes room for a read, and for all of a frame whose size is known. A frame for which
-// there is no memory is cut. It reports false when nobody takes frames any more.
+// makeRoom makes room for a read, and for the whole of a frame whose size is known. A frame for
+// which there is no memory is cut. It returns false if frames are no longer taken.
 func (r *reader) makeRoom() bool {
 	if r.start == r.end && r.chunk.alone() {
 		r.start, r.end = 0, 0
@@ -130,7 +129,7 @@ func (r *reader) makeRoom() bool {
 	if next == nil && pending >= cutSize {
 		return r.cut(need)
 	}
-	if next == nil { // the beginning of the frame has to come first
+	if next == nil { // the beginning of the frame has to be read first
 		if r.start+cutSize <= len(r.chunk.buf) {
 			return true
 		}
@@ -144,8 +143,8 @@ func (r *reader) makeRoom() bool {
 	return true
 }
 
-// modestChunk is a chunk of at most size bytes. In exchange for one that takes more memory it is
-// never refused.
+// modestChunk returns a chunk of at most size bytes. It never fails if the current chunk takes more
+// memory, which is exchanged for it.
 func (r *reader) modestChunk(size int) *chunk {
 	switch {
 	case size <= smallChunk:
@@ -157,17 +156,16 @@ func (r *reader) modestChunk(size int) *chunk {
 	return ownChunk(size, r.share)
 }
 
-// save makes the reader take no more memory than it has to, or ends that; also while the reader
-// waits.
+// save starts or ends the use of minimal memory by the reader, even while it waits.
 func (r *reader) save(modest bool) {
 	r.modest.Store(modest)
 	if modest && r.large.Load() && r.waker != nil {
-		_ = r.waker.WakeReader() // a connection that is gone needs none
+		_ = r.waker.WakeReader() // a closed connection need not be woken
 	}
 }
 
-// chunkOf is a chunk of the size that is wanted, or, where there is no memory for that, of the size
-// that is needed; nil: there is no memory for that either.
+// chunkOf returns a chunk of the wanted size or, if there is no memory for that, of the needed
+// size; nil: there is no memory for that either.
 func (r *reader) chunkOf(want, need int) *chunk {
 	if want > smallChunk {
 		if c := paidChunk(want, r.share); c != nil {
@@ -180,11 +178,11 @@ func (r *reader) chunkOf(want, need int) *chunk {
 	return newChunk(smallChunk)
 }
 
-// cutSize is how many bytes are handed on of a frame for which there is no memory: enough to see
-// which delivery a transfer belongs to.
+// cutSize is the number of bytes that are handed on of a frame for which there is no memory: enough
+// to see which delivery a transfer belongs to.
 const cutSize = 1 << 10
 
-// cut hands on the beginning of a frame and lets the rest of it go by.
+// cut hands on the beginning of a frame and skips the rest of it.
 func (r *reader) cut(size int) bool {
 	binary.BigEndian.PutUint32(r.chunk.buf[r.start:], cutSize)
 	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start : r.start+cutSize : r.start+cutSize], cut: true}
@@ -195,7 +193,7 @@ func (r *reader) cut(size int) bool {
 	return r.send(in) && r.makeRoom()
 }
 
-// skip passes over what has come of the rest of a frame that was cut.
+// skip skips the received bytes of a frame that was cut.
 func (r *reader) skip() {
 	n := min(r.discard, r.end-r.start)
 	r.discard -= n
@@ -204,7 +202,7 @@ func (r *reader) skip() {
 
 const quietReads = 32
 
-// tune decides by the last reads whether the next chunk is a large one.
+// tune decides from the last reads whether the next chunk is a large one.
 func (r *reader) tune(n, space int) {
 	switch {
 	case n == space:
@@ -236,7 +234,7 @@ func (r *reader) whole() (end int, err error) {
 	return end, nil
 }
 
-// hand gives the owner what is whole.
+// hand hands the owner the whole frames.
 func (r *reader) hand(whole int, err error, short bool) bool {
 	if whole == r.start && err == nil {
 		return true
@@ -247,14 +245,14 @@ func (r *reader) hand(whole int, err error, short bool) bool {
 	return r.send(in)
 }
 
-// send gives the owner what was read.
+// send hands the owner the result of a read.
 func (r *reader) send(in inbound) bool {
 	if r.handed++; r.handle != nil && r.handle(in, r.handed) {
 		return true
 	}
 	select {
 	case r.out <- in:
-		// the owner runs first; more arrives meanwhile, and the next read brings it all at once
+		// the owner runs first; meanwhile more arrives, and the next read returns it all at once
 		runtime.Gosched()
 		return true
 	case <-r.quit:
@@ -263,8 +261,9 @@ func (r *reader) send(in inbound) bool {
 	}
 }
 
-// frameSize is the size of the frame or protocol header at the start of b, of which there are four
-// bytes. A protocol header begins with "AMQP", which would be a frame of a gigabyte.
+// frameSize returns the size of the frame or protocol header at the start of b, which has at least
+// four bytes. A protocol header begins with "AMQP", which would be the size of a frame of more than
+// a gigabyte.
 func frameSize(b []byte) uint32 {
 	if isProtocolHeader(b) {
 		return uint32(len(amqp.ProtocolHeader{}))

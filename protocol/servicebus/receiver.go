@@ -10,19 +10,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// receiver is a link on which the peer receives: messages of an entity, or answers of a $cbs or
+// receiver is a link on which the peer receives messages of an entity, or answers of a $cbs or
 // $management node.
 type receiver struct {
 	l       *link
-	settled bool   // deliveries leave settled
+	settled bool   // deliveries are sent settled
 	replyTo string // target address, for the routing of answers (2.3)
-	maxSize int    // bytes of a message the peer takes
+	maxSize int    // bytes of the largest message that the peer accepts
 
 	credit    credit
 	unsettled int  // deliveries the peer has to settle
 	queued    bool // in pump.ready
 	room      roomWanted
-	rest      []byte // encoded bytes of the delivery that is partly written
+	rest      []byte // unwritten bytes of the delivery that is partly written
 	restAt    int
 	tagged    [16]byte // tag of the delivery being written
 
@@ -33,10 +33,11 @@ type receiver struct {
 	waiting []*engine.Delivery
 	next    int // of waiting
 	ahead   readAhead
-	// broker time when locks were last looked at in this turn of the link; 0: they were not
-	asOf    event.Time
-	grant   *engine.SessionGrant // the message session it holds
-	stepped uint64               // turn of the batch behind the one in which it last stepped back
+	// broker time of the last check of locks in this turn of the link; 0: none yet
+	asOf  event.Time
+	grant *engine.SessionGrant // for the message session that it holds
+	// the turn of the batch after the one in which it last stepped back
+	stepped uint64
 
 	// answers of a node
 	answers [][]byte
@@ -55,8 +56,8 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox}
 	switch {
 	case l.browses:
-		// there is nothing to settle, so deliveries leave settled unless the peer wants to settle
-		// them
+		// there is nothing to settle, so deliveries are sent settled unless the peer wants to
+		// settle them
 		r.engine.Mode = engine.Browse
 		r.settled = a.SenderSettleMode.Or(amqp.SenderMixed) != amqp.SenderUnsettled
 	case r.settled:
@@ -75,8 +76,8 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	return r
 }
 
-// away returns those partitions of the log that do not serve, of the ones that hold an entity with
-// several partitions.
+// away returns the log's partitions that do not serve, among those that hold an entity with several
+// partitions.
 func (r *receiver) away() (away []engine.PartitionID) {
 	hosts := r.l.target.Entity.Hosts
 	for _, h := range hosts {
@@ -87,8 +88,8 @@ func (r *receiver) away() (away []engine.PartitionID) {
 	return away
 }
 
-// lacks reports whether the receiver gets nothing from a partition that it would get messages from
-// if it were made now. One that holds a session lacks nothing: the whole session is in one
+// lacks reports whether the receiver gets nothing from a partition that a new receiver would get
+// messages from. A receiver that holds a session lacks nothing: the whole session is in one
 // partition.
 func (r *receiver) lacks(id engine.PartitionID) bool {
 	return r.engine != nil && r.grant == nil && slices.Contains(r.engine.Away, id)
@@ -101,7 +102,7 @@ func (r *receiver) start() {
 	}
 }
 
-// submit hands a command of the receiver to all partitions that host slices of its entity; they
+// submit sends a command of the receiver to all partitions that host slices of its entity; they
 // give one answer together.
 func (r *receiver) submit(cmd engine.Command, tag uint64) {
 	for _, host := range r.hosts {
@@ -109,8 +110,7 @@ func (r *receiver) submit(cmd engine.Command, tag uint64) {
 	}
 }
 
-// done is the engine's answer to an attach or a flow: what matters is a message session, or a
-// refusal.
+// done handles the engine's answer to an attach or a flow: a granted message session, or a refusal.
 func (r *receiver) done(reply *engine.Reply) {
 	switch {
 	case r.l.detached:
@@ -134,8 +134,8 @@ func (r *receiver) ended(err error) {
 	r.l.end(cond.symbol, text)
 }
 
-// assigned takes a delivery of the engine. One for a link that is gone never reaches the wire and
-// is released.
+// assigned takes a delivery of the engine. A delivery for a link that is gone never reaches the
+// wire and is released.
 func (r *receiver) assigned(d *engine.Delivery) {
 	r.credit.assign()
 	if r.l.detached {
@@ -146,13 +146,14 @@ func (r *receiver) assigned(d *engine.Delivery) {
 	r.makeReady()
 }
 
-// locks reports that deliveries of the link hold locks.
+// locks reports whether deliveries of the link hold locks.
 func (r *receiver) locks() bool { return r.engine != nil && r.engine.Mode == engine.PeekLock }
 
-// unlock ends a lock for a peer that cannot, with an outcome that makes the message available.
+// unlock ends a lock on behalf of a peer that cannot, with an outcome that makes the message
+// available.
 func (r *receiver) unlock(token event.LockToken, outcome engine.SettleOutcome) {
 	if !r.locks() {
-		return // receive-and-delete: it is gone (5.2)
+		return // receive-and-delete: the message is deleted (5.2)
 	}
 	at := r.l.target.OfToken(token)
 	cmd := engine.Settle{
@@ -162,9 +163,9 @@ func (r *receiver) unlock(token event.LockToken, outcome engine.SettleOutcome) {
 	r.l.c.batch.add(r.l.target.Host(at), engine.Request{Command: cmd.Recycled()})
 }
 
-// stepBack puts the credit that the peer has left open behind that of other links, once in each
-// batch: the peer has released a message, and may be one that does not wait for messages any more
-// (semantics.md 5.2). Within a message session there are no others.
+// stepBack puts the peer's open credit after that of other links, once in each batch: the peer has
+// released a message, and may no longer wait for messages (semantics.md 5.2). A message session has
+// no other links.
 func (r *receiver) stepBack() {
 	b := &r.l.c.batch
 	if r.grant != nil || r.stepped == b.turn+1 {
@@ -176,7 +177,7 @@ func (r *receiver) stepBack() {
 	}
 }
 
-// makeReady puts the link in the row of those with something to write.
+// makeReady puts the link in the queue of links with something to write.
 func (r *receiver) makeReady() {
 	if r.queued || r.l.detached || r.l.c.phase != opened {
 		return
@@ -185,9 +186,9 @@ func (r *receiver) makeReady() {
 	r.l.c.pump.add(r.l)
 }
 
-// leave gives back what never reached the wire; all other locks stay, unless the link holds a
-// message session (4.7). A peer that still settles deliveries of the link is dealt with in
-// [session.settle].
+// leave releases deliveries that never reached the wire. All other locks stay, unless the link
+// holds a message session (4.7). If the peer still settles deliveries of the link, [session.settle]
+// handles that.
 func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	c := r.l.c
 	c.outstanding.forget(r)
@@ -214,7 +215,7 @@ func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause, Closed: closed}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
 }
 
-// forget drops the deliveries that the peer has not settled, when its link is gone for good.
+// forget drops the deliveries that the peer has not settled, once its link cannot come back.
 // Nothing more is sent about them: an answer for a delivery of a link that is gone ends the session
 // of one SDK.
 func (r *receiver) forget() {
@@ -230,10 +231,10 @@ func (r *receiver) forget() {
 	}
 }
 
-// empty reports that nothing waits to be written.
+// empty reports whether nothing waits to be written.
 func (r *receiver) empty() bool {
 	return len(r.rest) == 0 && r.next == len(r.waiting) && len(r.answers) == 0
 }
 
-// unsent is how many deliveries of the engine have not been begun on the wire.
+// unsent returns the number of the engine's deliveries that have not begun on the wire.
 func (r *receiver) unsent() int { return len(r.waiting) - r.next }

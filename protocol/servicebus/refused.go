@@ -6,11 +6,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// What is refused here, without asking the engine, stands in the log beside what the engine
-// refuses.
+// Refusals made here, without asking the engine, are written to the log as those of the engine are.
 
-// noteRefused puts into the log that a settlement was refused. A delivery state that is no
-// settlement cannot be named there and is left out.
+// noteRefused logs that a settlement was refused. A delivery state that is not a settlement has no
+// name in the log and is left out.
 func (l *link) noteRefused(token event.LockToken, wanted engine.SettleOutcome, why engine.Code) {
 	if wanted == 0 {
 		return
@@ -20,8 +19,8 @@ func (l *link) noteRefused(token event.LockToken, wanted engine.SettleOutcome, w
 		Envelope: event.Envelope{Slice: l.target.Slice(at)}, SubQueue: l.target.SubQueue, Token: token, Wanted: wanted.Wanted(), Why: why.Refusal()}}})
 }
 
-// noteUnsent puts into the log that a delivery was refused, and counts it as one, however many
-// messages are in it. The log adds them up.
+// noteUnsent logs that a delivery was refused. It counts as one, whatever the number of its
+// messages. The log adds up these counts.
 func (l *link) noteUnsent(symbol amqp.Symbol) {
 	if l.at.node() {
 		return // a request

@@ -2,7 +2,7 @@ package servicebus
 
 import "github.com/ledgerbus/ledgerbus/engine"
 
-// drain handles what partitions have posted.
+// drain handles everything that partitions have posted.
 func (c *conn) drain() {
 	replies, changes, recheck := c.outbox.take(c.replies)
 	c.replies = replies
@@ -25,7 +25,7 @@ func (c *conn) drain() {
 	c.tearDown()
 }
 
-// tearDown takes links or the connection away, unless answers are still to come.
+// tearDown ends links or the connection, unless answers are still expected.
 func (c *conn) tearDown() {
 	if c.pendings.unanswered > 0 {
 		return
@@ -46,7 +46,7 @@ func (c *conn) tearDown() {
 	}
 }
 
-// reply hands an answer of the engine to the link or request that it is for.
+// reply hands an answer of the engine to its link or request.
 func (c *conn) reply(r *engine.Reply) {
 	p := c.pendings.get(r.Tag)
 	if p == nil {

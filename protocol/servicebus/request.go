@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// request is a message to a $cbs or $management node, and its way back (2.3, 6.2).
+// request is a message to a $cbs or $management node, and the state of its answer (2.3, 6.2).
 type request struct {
-	l          *link // it came on
+	l          *link // that it came on
 	id         any   // message-id
 	replyTo    string
 	properties amqp.Map                      // application-properties
@@ -19,32 +19,30 @@ type request struct {
 	size       int                           // encoded
 	rule       string                        // that it is about; "": none
 	onReply    func(*request, *engine.Reply) // handles the engine's success
-	// called before a refusal of the engine, or an answer that comes too late, is passed on; nil:
-	// nothing is to be done
+	// called before a refusal of the engine, or a late answer, is passed on; nil: nothing to do
 	onRefused func(*request)
-	// goes on after an error of the engine, without what that is about, or reports false; nil:
-	// there is no way to
+	// continues after an error of the engine without the failed part, or returns false; nil: not
+	// possible
 	onFailed func(*request, error) bool
 
 	timeout  time.Duration
 	deadline time.Time // zero: none
-	until    time.Time // the last deadline, even after that was removed
+	until    time.Time // the last deadline, even after its removal
 	place    int       // in deadlines
-	over     bool      // the client was told that its time is over
+	over     bool      // the client was told that the request has timed out
 	part     part      // of a transaction
-	key      oneKey    // of what it settles, if it says so
-	stages   bool      // what it asks for takes effect with its transaction, if it is part of one
-	takes    bool      // it is counted in pendings.taking
-	deletes  bool      // it takes messages for good: there is no giving back
-	// bytes that its answer may have, taken from the connection's share before what cannot be
-	// undone
+	key      oneKey    // of the messages it settles, if it says so
+	stages   bool      // takes effect with its transaction, if it is part of one
+	takes    bool      // counted in pendings.taking
+	deletes  bool      // its messages are deleted: they cannot be given back
+	// bytes for its answer, taken from the connection's share before a step that cannot be undone
 	room int
 
-	asked int          // how many answers of the engine are to come
-	read  *atomic.Bool // the bodies that they point to have been read, or never will be
+	asked int          // expected answers of the engine
+	read  *atomic.Bool // the bodies that the answers point to have been read, or never will be
 }
 
-// request takes a whole request. It is accepted first: what comes of it is said in the answer.
+// request handles a whole request. It accepts the request first: the result is in the answer.
 func (s *sender) request(body []byte) {
 	req, e := parseRequest(s.l, body)
 	if e != nil {
@@ -95,7 +93,7 @@ func parseRequest(l *link, b []byte) (*request, *amqp.Error) {
 func (req *request) answered(r *engine.Reply) {
 	req.asked--
 	req.goesOn(r)
-	if req.asked == 0 { // it was not asked for more
+	if req.asked == 0 { // there are no further requests for it
 		req.read.Store(true)
 	}
 }
@@ -137,7 +135,7 @@ func (req *request) goesOn(r *engine.Reply) {
 }
 
 // respond sends an answer: properties with the correlation-id in the type of the message-id,
-// application-properties, and an amqp-value, null where there is nothing to say.
+// application-properties, and an amqp-value, which is null if there is nothing to return.
 func (req *request) respond(properties, body amqp.Map) {
 	c := req.l.c
 	r := c.sessions.replyLink(req)
@@ -161,9 +159,9 @@ func (req *request) respond(properties, body amqp.Map) {
 	r.makeReady()
 }
 
-// replyLink finds the link for an answer within this connection: by target address, else by name,
-// else the one of the same session and node, else the only one to that node (2.3). Where several
-// fit, the closest to the request wins.
+// replyLink finds the link for an answer on this connection: by target address, else by name, else
+// the link of the same session and node, else the only link to that node (2.3). If several fit, the
+// closest to the request wins.
 func (t sessionTable) replyLink(req *request) *receiver {
 	path := req.l.at.claimPath()
 	var best *receiver
@@ -180,7 +178,7 @@ func (t sessionTable) replyLink(req *request) *receiver {
 		}
 	}
 	look(req.l.s)
-	// nearly always: the others, of which there may be thousands, need not be looked at
+	// nearly always: the other links, of which there may be thousands, need not be checked
 	if bestScore == bestFit {
 		return best
 	}
@@ -195,8 +193,7 @@ func (t sessionTable) replyLink(req *request) *receiver {
 	return best
 }
 
-// How well a link fits for an answer. The first four exclude each other; either of the last two may
-// be added.
+// Scores of a link for an answer. The first four exclude each other; the last two may be added.
 const (
 	addressScore = 40
 	nameScore    = 30
@@ -209,8 +206,8 @@ const (
 	bestFit = addressScore + sameNodeScore + sameSessionScore
 )
 
-// fits says how well a link fits for the answer to the request, which came for the node with the
-// path; 0: not at all.
+// fits returns the score of the link for the answer to the request, which came for the node with
+// the path; 0: not at all.
 func (req *request) fits(l *link, path string) (score int) {
 	r := l.receiver
 	if r == nil || l.detached || !l.at.node() || l.at.cbs != req.l.at.cbs {
@@ -238,5 +235,5 @@ func (req *request) fits(l *link, path string) (score int) {
 	return score
 }
 
-// text is a string of the request's application-properties.
+// text returns a string of the request's application-properties.
 func (req *request) text(key string) string { return message.TextOf(req.properties, key) }

@@ -28,19 +28,19 @@ func onLoopback(nc net.Conn) bool {
 type sasl struct {
 	verifier *access.Verifier
 	log      *slog.Logger
-	secure   bool // nobody can read a key on its way, or the settings allow that
+	secure   bool // a key cannot be read on its way, or the settings allow that
 }
 
-// Why a login is refused.
+// Reasons to refuse a login.
 var (
 	errNotOffered = errors.New("servicebus: the mechanism was not offered")
 	errWrongKey   = errors.New("servicebus: there is no such rule with such a key")
 )
 
-// takesPlain reports whether PLAIN can succeed: there has to be a key, too.
+// takesPlain reports whether PLAIN can succeed, which also needs a key.
 func (s *sasl) takesPlain() bool { return s.secure && s.verifier.HasKeys() }
 
-// mechanisms are those on offer, in the service's order.
+// mechanisms returns the offered mechanisms, in the service's order.
 func (s *sasl) mechanisms() []amqp.Symbol {
 	if s.takesPlain() {
 		return []amqp.Symbol{"MSSBCBS", "PLAIN", "ANONYMOUS"}
@@ -48,7 +48,7 @@ func (s *sasl) mechanisms() []amqp.Symbol {
 	return []amqp.Symbol{"MSSBCBS", "ANONYMOUS"}
 }
 
-// login returns the rights that a choice of mechanism confers on the whole connection; nil: none.
+// login returns the rights that the chosen mechanism gives on the whole connection; nil: none.
 func (s *sasl) login(init *amqp.SASLInit) (*access.Grant, error) {
 	switch init.Mechanism {
 	case "ANONYMOUS", "MSSBCBS":
@@ -59,7 +59,7 @@ func (s *sasl) login(init *amqp.SASLInit) (*access.Grant, error) {
 	return nil, errNotOffered
 }
 
-// plain reads the response of PLAIN: whose rights are asked for, which may be left out, a rule's
+// plain reads the response of PLAIN: an authorization identity, which may be left out, a rule's
 // name and a key of it (RFC 4616).
 func (s *sasl) plain(response []byte) (*access.Grant, error) {
 	if !s.takesPlain() {
@@ -76,8 +76,8 @@ func (s *sasl) plain(response []byte) (*access.Grant, error) {
 	return nil, errWrongKey
 }
 
-// protocolHeader answers the peer's header: the same one if it is welcome now, else the one wanted,
-// and the end (1.1).
+// protocolHeader answers the peer's header: with the same one if it is accepted now, else with the
+// expected one, after which the connection ends (1.1).
 func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 	switch {
 	case h == amqp.ProtocolSASL && c.phase == atHeader:
@@ -85,14 +85,14 @@ func (c *conn) protocolHeader(h amqp.ProtocolHeader) {
 		c.out.header(h)
 		c.out.sasl(&amqp.SASLMechanisms{Mechanisms: c.sasl.mechanisms()})
 	case h == amqp.ProtocolAMQP && (c.phase == atHeader || c.phase == atAMQPHeader):
-		c.phase = atOpen // a bare AMQP header is fine: $cbs decides (1.1)
+		c.phase = atOpen // an AMQP header without SASL is accepted: $cbs decides (1.1)
 		c.out.header(h)
 	default:
 		c.protocolFault(amqp.CondFramingError, "A protocol header is not expected now.")
 	}
 }
 
-// saslFrame handles the one frame a client may send: its choice of mechanism (1.5).
+// saslFrame handles the one frame that a client may send: its choice of mechanism (1.5).
 func (c *conn) saslFrame(body []byte) {
 	if len(body)+amqp.FrameHeaderSize > int(c.limits.SASLFrameSize) {
 		c.saslOutcome(amqp.SASLAuth)
@@ -123,7 +123,7 @@ func (c *conn) saslFrame(body []byte) {
 	c.saslOutcome(amqp.SASLOK)
 }
 
-// saslOutcome ends the login; both fields are always there (1.5).
+// saslOutcome ends the login; both fields are always present (1.5).
 func (c *conn) saslOutcome(code amqp.SASLCode) {
 	text := "Welcome!"
 	c.phase = atAMQPHeader

@@ -8,36 +8,36 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// sender is a link on which the peer sends: to an entity, to $cbs, to a $management node or to a
+// sender is a link on which the peer sends to an entity, to $cbs, to a $management node or to a
 // coordinator.
 type sender struct {
 	l       *link
 	maxSize int
 	credit  grantedCredit
-	noted   bool // the log was told that it is there
+	noted   bool // the log has its attach
 
-	declared map[event.TransactionID]*transaction // on a coordinator, and not discharged
+	declared map[event.TransactionID]*transaction // declared on a coordinator, and not discharged
 
-	// the delivery of which frames are missing
+	// the delivery with missing frames
 	joining  bool
-	skipping bool // it is over the limit, or there is no room for it: the rest of it is thrown away
-	starved  bool // there was no room for it
+	skipping bool // it is over the limit, or there is no memory for it: the rest of it is dropped
+	starved  bool // there was no memory for it
 	delivery incoming
 	joined   *chunk
 	size     int
 }
 
-// incoming is what the first frame of a delivery says.
+// incoming holds the fields of a delivery's first frame.
 type incoming struct {
 	id      uint32
 	format  uint32
-	tag     string // as much of it as may be long; only if more frames are to come
+	tag     string // as much of it as is allowed; only if more frames follow
 	settled bool
 	resumed bool // from another attach of the link
 	part    part // of a transaction
 }
 
-// maxDeliveryTag is how long a delivery-tag may be, in bytes (AMQP 2.8.7).
+// maxDeliveryTag bounds the bytes of a delivery-tag (AMQP 2.8.7).
 const maxDeliveryTag = 32
 
 func newSender(l *link) *sender {
@@ -49,7 +49,7 @@ func newSender(l *link) *sender {
 	return s
 }
 
-// grant tops up the credit when it is time.
+// grant tops up the credit if necessary.
 func (s *sender) grant() {
 	if !s.l.detached && s.credit.topUp() {
 		s.sendFlow()
@@ -63,8 +63,7 @@ func (s *sender) sendFlow() {
 	})
 }
 
-// begin takes what the first frame of a delivery says. It returns false if that ends the link or
-// the session.
+// begin takes the first frame of a delivery. It returns false if that ends the link or the session.
 func (s *sender) begin(t *amqp.Transfer) bool {
 	c, id := s.l.c, t.DeliveryID.Value
 	switch {
@@ -88,8 +87,8 @@ func (s *sender) begin(t *amqp.Transfer) bool {
 	return true
 }
 
-// goOn takes a later frame of a delivery. It returns false if that contradicts the first one, which
-// ends the link (AMQP 2.7.5).
+// goOn takes a later frame of a delivery. It returns false if the frame contradicts the first one,
+// which ends the link (AMQP 2.7.5).
 func (s *sender) goOn(t *amqp.Transfer) bool {
 	d, field := &s.delivery, ""
 	switch {
@@ -111,20 +110,20 @@ func (s *sender) goOn(t *amqp.Transfer) bool {
 
 func clipTag(tag []byte) string { return string(tag[:min(len(tag), maxDeliveryTag)]) }
 
-// transfer takes one frame of a delivery (3.2).
+// transfer handles one frame of a delivery (3.2).
 func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	c := s.l.c
 	if first := !s.joining; first && !s.begin(t) || !first && !s.goOn(t) {
 		return
 	}
-	// nothing is unsettled when a link is attached, so it is to be ignored (AMQP 2.7.5)
+	// nothing is unsettled when a link is attached, so it must be ignored (AMQP 2.7.5)
 	if s.delivery.resumed {
 		s.joining = t.More && !t.Aborted
 		s.grant()
 		return
 	}
 	if t.Settled.Or(false) {
-		s.delivery.settled = true // may be said in any frame of the delivery (AMQP 2.7.5)
+		s.delivery.settled = true // may be set in any frame of the delivery (AMQP 2.7.5)
 	}
 	s.delivery.part.goesOn(t.More && !t.Aborted)
 	if t.Aborted {
@@ -156,8 +155,8 @@ func (s *sender) transfer(t *amqp.Transfer, payload []byte) {
 	buf.Release()
 }
 
-// join copies a frame behind the ones before it, and reports whether there is room for it. The
-// buffer grows with the bytes that arrive (reliability.md S15).
+// join copies a frame after the earlier ones, and reports whether there is room for it. The buffer
+// grows with the bytes that arrive (reliability.md S15).
 func (s *sender) join(payload []byte) bool {
 	c := s.l.c
 	need := s.size + len(payload)
@@ -183,7 +182,7 @@ func (s *sender) join(payload []byte) bool {
 	return true
 }
 
-// throwAway keeps nothing of the current delivery, and refuses it when all of its frames have come.
+// throwAway drops the current delivery, and refuses it once all of its frames have arrived.
 func (s *sender) throwAway(more bool) {
 	s.discard()
 	if s.joining, s.skipping = more, more; !more {
@@ -206,8 +205,8 @@ func (s *sender) tooLarge(limit int) {
 		s.delivery.id, limit))
 }
 
-// leave drops a delivery that was begun. Sends that the engine has go on; their answers find the
-// link gone. Transactions that were declared on the link are rolled back.
+// leave drops an incomplete delivery. Sends that the engine has continue, and their answers are
+// dropped. Transactions that were declared on the link are rolled back.
 func (s *sender) leave(closed event.LinkClosed) {
 	s.delivery.part.goesOn(false)
 	s.joining, s.skipping, s.starved = false, false, false
@@ -220,7 +219,7 @@ func (s *sender) leave(closed event.LinkClosed) {
 	}
 }
 
-// deliver handles a whole delivery, of which buf holds the bytes.
+// deliver handles a whole delivery, whose bytes are in buf.
 func (s *sender) deliver(body []byte, buf *chunk) {
 	switch {
 	case s.delivery.part.marked && (s.l.at.cbs || s.l.at.coordinator):
@@ -243,7 +242,7 @@ func (s *sender) deliver(body []byte, buf *chunk) {
 	s.grant()
 }
 
-// send hands the messages of a delivery to the engine, or refuses all of them.
+// send sends the messages of a delivery to the engine, or refuses all of them.
 func (s *sender) send(body []byte, buf *chunk) {
 	c := s.l.c
 	var one *singleSend
@@ -297,7 +296,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 	at := cmd.Slice.Partition
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
 	if x := s.delivery.part.in; x != nil {
-		cmd.Buffer = nil // what filters see of the messages belongs to the transaction, too
+		cmd.Buffer = nil // the data for filters belongs to the transaction as well
 		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), kept.memory(size), keyOfSend(cmd), &kept.stage}, c.now)
 	}
 	if refused != nil {
@@ -311,14 +310,14 @@ func (s *sender) send(body []byte, buf *chunk) {
 	c.batch.add(s.l.target.Host(at), engine.Request{Command: asked, Sink: c.outbox, Tag: tag})
 }
 
-// releaseBuffer gives back the memory of a send that is not handed to the engine.
+// releaseBuffer frees the memory of a send that is not handed to the engine.
 func releaseBuffer(cmd *engine.Send) {
 	if cmd.Buffer != nil {
 		cmd.Buffer.Release()
 	}
 }
 
-// accept settles the delivery at hand as done.
+// accept settles the current delivery as accepted.
 func (s *sender) accept() {
 	if !s.delivery.settled {
 		s.l.c.answers.settleIn(s.delivery.part.in.name(), s.l.s, amqp.RoleReceiver, s.delivery.id, accepted)
@@ -359,8 +358,8 @@ func (s *sender) refuse(err *engine.Error) {
 	s.reject(cond.symbol, text)
 }
 
-// reject refuses the current delivery; the link goes on. A pre-settled one is dropped in silence
-// (semantics.md 5.1). The transaction that it is part of is marked as failed.
+// reject refuses the current delivery; the link continues. A pre-settled delivery is dropped
+// silently (semantics.md 5.1). The transaction of the delivery is marked as failed.
 func (s *sender) reject(symbol amqp.Symbol, text string) {
 	c := s.l.c
 	s.delivery.part.in.fail()

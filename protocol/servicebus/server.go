@@ -17,31 +17,31 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Options says how a [Server] behaves. The zero value serves a namespace nobody can log in to.
+// Options configures a [Server]. The zero value serves a namespace without any login.
 type Options struct {
-	// Namespace is the name in error texts.
+	// Namespace is the namespace's name in error texts.
 	Namespace string
-	// Access decides who may do what. nil: nobody may do anything.
+	// Access decides which operations a peer is allowed; nil: none.
 	Access *access.Verifier
-	// AllowPlainWithoutTLS offers SASL PLAIN, which carries a key, on a connection without TLS too
+	// AllowPlainWithoutTLS offers SASL PLAIN, which carries a key, even on connections without TLS
 	// (reliability.md 7.2).
 	AllowPlainWithoutTLS bool
-	// AllowPlainOnLoopback does so on loopback alone.
+	// AllowPlainOnLoopback does so on loopback only.
 	AllowPlainOnLoopback bool
-	// Limits bounds what a peer can spend. Zero fields mean their defaults.
+	// Limits bounds the resources that a peer can use. Zero fields mean their defaults.
 	Limits Limits
-	// Failures counts failed logins together with other ways in; nil: a count of its own, by
-	// Limits.
+	// Failures counts failed logins together with other protocols; nil: a separate count with the
+	// limits of Limits.
 	Failures *access.Failures
-	// Memory is the account of the process's memory; nil: there is none.
+	// Memory is the budget of the process's memory; nil: none.
 	Memory *budget.Budget
-	// Logger gets diagnostics, never a token or a key. nil: slog.Default.
+	// Logger gets diagnostics, but never a token or a key; nil: slog.Default.
 	Logger *slog.Logger
-	// NewID makes message-ids and tracking ids: random UUIDs. nil: a generator of its own.
+	// NewID makes message-ids and tracking ids: random UUIDs; nil: the server's own generator.
 	NewID func() [16]byte
 }
 
-// Server speaks AMQP 1.0 as Azure Service Bus does, on connections of any listener.
+// A Server speaks AMQP 1.0 as Azure Service Bus does, on connections of any listener.
 type Server struct {
 	Broker  engine.Broker
 	Options Options
@@ -53,7 +53,7 @@ type Server struct {
 	// failures is set once in init
 	failures *access.Failures
 
-	mu        sync.Mutex // guards what follows, but for done
+	mu        sync.Mutex // guards the fields below, except done
 	conns     map[*conn]struct{}
 	byHost    map[string]int // connections without a valid token, by address
 	anonymous int            // the sum of byHost
@@ -63,7 +63,7 @@ type Server struct {
 	done      sync.WaitGroup       // one per connection
 }
 
-// environment is what every connection of a server has in common.
+// environment is the shared state of all connections of a server.
 type environment struct {
 	tracking
 	broker      engine.Broker
@@ -71,11 +71,11 @@ type environment struct {
 	verifier    *access.Verifier
 	logger      *slog.Logger
 	newUUID     func() [16]byte
-	plainNoTLS  bool // PLAIN is taken without TLS
+	plainNoTLS  bool // PLAIN is accepted without TLS
 	plainHere   bool // the same on loopback
 	containerID string
-	staged      *ceiling // bytes that are staged in transactions
-	occupied    *ceiling // transactions that have operations
+	staged      *ceiling // bytes staged in transactions
+	occupied    *ceiling // transactions with operations
 }
 
 func (s *Server) init() {
@@ -107,8 +107,8 @@ func (s *Server) init() {
 	})
 }
 
-// ServeConn serves one connection and returns when it is over. A connection over a limit is closed
-// at once.
+// ServeConn serves one connection and returns when it ends. A connection over a limit is closed at
+// once.
 func (s *Server) ServeConn(nc net.Conn) {
 	s.init()
 	c := newConn(s.env, nc, s.number.Add(1))
@@ -125,8 +125,8 @@ func (s *Server) ServeConn(nc net.Conn) {
 	c.run()
 }
 
-// Press tells the server that memory is short, or no longer: connections give back what they can,
-// and those that have most go (docs/decisions/0041).
+// Press tells the server that memory has become short, or no longer is: connections free what they
+// can, and the largest ones are closed (docs/decisions/0041).
 func (s *Server) Press() {
 	s.init()
 	s.mu.Lock()
@@ -137,14 +137,14 @@ func (s *Server) Press() {
 	s.evict(time.Now())
 }
 
-// maxTurned is how many connections over the limit are told why at a time; more are closed without
-// a word.
+// maxTurned bounds the connections over the limit that are told why at the same time; more are
+// closed without an answer.
 const maxTurned = 64
 
-// Overhang is how many connections a server has at most beyond [Limits.Connections], for a moment.
+// Overhang is the number of connections by which a server may briefly exceed [Limits.Connections].
 const Overhang = maxTurned
 
-// admit counts a connection, or returns why it cannot stay.
+// admit counts a connection, or returns why it is closed.
 func (s *Server) admit(c *conn) string {
 	limits := &s.env.limits
 	s.mu.Lock()
@@ -188,16 +188,16 @@ func (s *Server) admit(c *conn) string {
 	return ""
 }
 
-// turnAway lets a connection be told why it cannot stay.
+// turnAway makes a connection be told why it is closed.
 func (s *Server) turnAway(c *conn, refusal *amqp.Error, reason string) {
 	s.overLimit++
 	c.refusal = refusal
 	s.env.logger.Warn("servicebus: connection turned away", "remote", c.remote, "reason", reason)
 }
 
-// displace closes the oldest connection without a token of the address that has most of them, for
-// the sake of an address that has at least two fewer, and reports whether there was one. So an
-// address that fills the limit keeps nobody else out.
+// displace makes room for an address: it closes the oldest connection without a token of the
+// address that has the most, if that address has at least two more than this one. It reports
+// whether it closed one. So an address that fills the limit keeps no other address out.
 func (s *Server) displace(host string) bool {
 	most, victim := s.byHost[host]+1, (*conn)(nil)
 	for c := range s.conns {
@@ -212,12 +212,12 @@ func (s *Server) displace(host string) bool {
 		return false
 	}
 	s.welcome(victim)
-	// TLS says good-bye, for which a peer that does not read makes it wait; the mutex is held
+	// TLS sends an alert, which a peer that does not read delays; the mutex is held
 	go victim.net.Close()
 	return true
 }
 
-// loginFailed counts a failure and says how long the address has to wait.
+// loginFailed counts a failure and returns the delay for the address.
 func (s *Server) loginFailed(host string, now time.Time) time.Duration {
 	wait, refused := s.failures.Failed(host, now)
 	if refused {
@@ -237,7 +237,7 @@ func (s *Server) forget(c *conn) {
 	s.done.Done()
 }
 
-// loggedIn takes a connection out of the count of those without a valid token.
+// loggedIn removes a connection from the count of those without a valid token.
 func (s *Server) loggedIn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -256,8 +256,8 @@ func (s *Server) welcome(c *conn) {
 	}
 }
 
-// Close tells every connection that it is over, then waits for them. When the context ends first
-// their sockets are closed.
+// Close tells every connection to close, then waits for them. If the context ends first, it closes
+// their sockets.
 func (s *Server) Close(ctx context.Context) error {
 	s.init()
 	s.mu.Lock()
@@ -289,8 +289,8 @@ func (s *Server) Close(ctx context.Context) error {
 }
 
 // RulesChanged tells the server that access rules of the namespace were replaced: every connection
-// looks at its claims again and detaches the links that have none any more (reliability.md S10). A
-// change of an entity's own rules is told as a change of the entity.
+// checks its claims again and detaches links that have none any more (reliability.md S10). A change
+// of an entity's own rules is reported as a change of the entity.
 func (s *Server) RulesChanged() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

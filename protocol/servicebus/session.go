@@ -7,34 +7,33 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// session is one AMQP session. Its channel number is the peer's own: unique while the session
-// lives.
+// session is one AMQP session. Its channel number is the peer's: unique while the session lives.
 type session struct {
 	c       *conn
 	channel uint16
-	ended   bool // our end is sent, the peer's has not come
+	ended   bool // the broker's end is sent, the peer's is not received
 	links   map[uint32]*link
-	last    *link // of the last transfer, to spare a look-up
+	last    *link // of the last transfer, to save a lookup
 
 	nextIncoming uint32 // transfer-id of the next transfer from the peer
-	advertised   uint32 // incoming window, as the peer was last told
-	sinceFlow    uint32 // transfers since then
+	advertised   uint32 // incoming window in the last flow to the peer
+	sinceFlow    uint32 // transfers since that flow
 	unasked      uint32 // transfers since the window was closed, or the session ended
 	nextOutgoing uint32
-	window       int64                  // transfers the peer takes
-	blocked      map[*receiver]struct{} // those that could do nothing because it takes none
+	window       int64                  // transfers that the peer accepts
+	blocked      map[*receiver]struct{} // receivers that stopped because the window was closed
 	nextDelivery uint32
 
 	begun    bool   // the peer has begun a delivery
-	newestID uint32 // of its deliveries, as serial numbers go
+	newestID uint32 // the highest of its deliveries, as a serial number
 
 	group group // of transactions over several entities
 
 	unsettled deliveries
-	// sent settled, or on links that are gone: dispositions for them are ignored
+	// deliveries sent settled, or on links that are gone: dispositions for them are ignored
 	silent          idRanges
-	messageSessions idRanges // sent under message sessions
-	settled         idOwners // settled: what comes for them again is refused
+	messageSessions idRanges // deliveries sent under message sessions
+	settled         idOwners // settled deliveries: further dispositions for them are refused
 }
 
 const handleMax = 262143
@@ -46,7 +45,8 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		return
 	}
 	limit := c.allowed.sessions()
-	if len(c.sessions) >= 2*limit { // half of them were ended for that, and the peer goes on
+	// half of them were ended for exceeding the limit, and the peer continues
+	if len(c.sessions) >= 2*limit {
 		c.protocolFault(amqp.CondResourceLimit, fmt.Sprintf("The connection has more than %d sessions.", limit))
 		return
 	}
@@ -73,8 +73,8 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 }
 
 // isStray reports whether a frame is ignored on a channel without a session: an end or a detach
-// asks for nothing that is not so already. Clients send them late, or twice, when a call is
-// cancelled (1.7).
+// requests a state that exists already. Clients send them late, or twice, when a call is cancelled
+// (1.7).
 func isStray(p amqp.Performative) bool {
 	switch p.(type) {
 	case *amqp.End, *amqp.Detach:
@@ -83,7 +83,7 @@ func isStray(p amqp.Performative) bool {
 	return false
 }
 
-// onlyEntity is the one entity that the session receives from, empty when there are several or
+// onlyEntity returns the one entity that the session receives from, "" if there are several or
 // none.
 func (s *session) onlyEntity() (path string) {
 	for _, l := range s.links {
@@ -98,7 +98,8 @@ func (s *session) onlyEntity() (path string) {
 	return path
 }
 
-// frame handles a frame of the session. After our end everything but the peer's end is ignored.
+// frame handles a frame of the session. After the broker's end it ignores everything except the
+// peer's end.
 func (s *session) frame(p amqp.Performative, payload []byte) {
 	if s.ended {
 		switch p.(type) {
@@ -132,7 +133,7 @@ func (s *session) frame(p amqp.Performative, payload []byte) {
 	}
 }
 
-// end ends the session because of an error. The channel stays taken until the peer's end.
+// end ends the session because of an error. The channel stays in use until the peer's end.
 func (s *session) end(symbol amqp.Symbol, text string) {
 	if s.ended {
 		return
@@ -145,9 +146,9 @@ func (s *session) end(symbol amqp.Symbol, text string) {
 	s.ended, s.unasked = true, 0
 }
 
-// mostUnasked is how many transfers may come after the window was closed, or the session ended:
-// those that were on their way by then. It is twice the window, for some clients count deliveries
-// and not frames (1.7).
+// mostUnasked returns the number of transfers that may arrive after the window was closed, or the
+// session ended: those that were on their way already. It is twice the window, because some clients
+// count deliveries and not frames (1.7).
 func (s *session) mostUnasked() uint32 { return 2 * s.c.limits.Window }
 
 // gone makes room for another session on the channel.
@@ -165,7 +166,7 @@ func (s *session) rollBack() {
 	}
 }
 
-// leave lets go of all links and tells the log that they are closed; nothing is sent.
+// leave ends all links and logs that they are closed; nothing is sent.
 func (s *session) leave(closed event.LinkClosed) {
 	s.c.answers.flush()
 	s.rollBack()
@@ -215,9 +216,9 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 	l.sender.transfer(t, payload)
 }
 
-// unsettledHas notes the id of a delivery that the peer begins, and reports whether one that is not
-// settled has it, too. An id is looked for only if it is not larger than all before it: clients
-// count deliveries.
+// unsettledHas notes the id of a delivery that the peer begins, and reports whether an unsettled
+// delivery has the same id. It searches for an id only if the id is not larger than all earlier
+// ones, because clients number deliveries in order.
 func (s *session) unsettledHas(id uint32) bool {
 	if !s.begun || int32(id-s.newestID) > 0 {
 		s.begun, s.newestID = true, id
@@ -231,10 +232,10 @@ func (s *session) unsettledHas(id uint32) bool {
 	return s.c.pendings.delivers(s, id)
 }
 
-// flow takes the peer's view of the windows, then of a link's credit.
+// flow applies the peer's view of the windows, then of a link's credit.
 func (s *session) flow(f *amqp.Flow) {
-	// What the peer takes = its window, less what is on its way to it (AMQP 2.5.6). Before our
-	// first transfer it may not know our next-outgoing-id.
+	// The number of accepted transfers is the peer's window minus the transfers on their way to it
+	// (AMQP 2.5.6). Before the broker's first transfer the peer may not know its next-outgoing-id.
 	seen := f.NextIncomingID.Or(1)
 	opened := s.window <= 0
 	s.window = int64(f.IncomingWindow) + int64(int32(seen-s.nextOutgoing))
@@ -270,7 +271,7 @@ func (s *session) flow(f *amqp.Flow) {
 	}
 }
 
-// sendFlow tells the peer our windows.
+// sendFlow tells the peer the broker's windows.
 func (s *session) sendFlow() { s.writeFlow(&amqp.Flow{}) }
 
 // writeFlow completes a flow with the session's numbers and sends it.
@@ -288,10 +289,10 @@ func (s *session) writeFlow(f *amqp.Flow) {
 	s.c.out.flow(s.channel, f)
 }
 
-// detach handles the peer's detach. The answer is closed when the peer's is: a peer that only
-// suspends its link would otherwise have to attach it again to close it. What the broker keeps is
-// the same, for no link is ever resumed (4.7). A detach of a handle without a link is ignored:
-// clients send one late, or twice, when a call is cancelled.
+// detach handles the peer's detach. The answer is closed if the peer's detach is: a peer that only
+// suspends its link would otherwise have to attach it again to close it. The broker keeps the same
+// in both cases, because no link is ever resumed (4.7). A detach of a handle without a link is
+// ignored: clients send one late, or twice, when a call is cancelled.
 func (s *session) detach(d *amqp.Detach) {
 	l := s.links[d.Handle]
 	if l == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// maxSpan is how many delivery-ids one disposition may name. What it costs depends on how many of
-// them it settles.
+// maxSpan bounds the delivery-ids of one disposition. Its cost depends on how many of them it
+// settles.
 const maxSpan = 1 << 20
 
-// disposition takes the peer's outcomes (4.6). A disposition in its role as sender settles nothing
-// that we wait for.
+// disposition handles the peer's outcomes (4.6). A disposition in its role as sender settles
+// nothing that the broker waits for.
 func (s *session) disposition(d *amqp.Disposition) {
 	if d.Role == amqp.RoleSender {
 		return
@@ -27,7 +27,7 @@ func (s *session) disposition(d *amqp.Disposition) {
 		return
 	}
 	w := s.c.transactions.wanted(d)
-	// received: not an outcome, however many it names
+	// received: not an outcome, whatever the number of deliveries
 	if w.Outcome == 0 && w.bad == nil && !d.Settled {
 		if d := s.unsettled.find(first); d != nil {
 			d.link.touch()
@@ -39,13 +39,13 @@ func (s *session) disposition(d *amqp.Disposition) {
 	from := first
 	var few [32]uint32 // nearly always enough, and no allocation
 	ids := s.unsettled.in(few[:0], first, n)
-	if uint64(len(ids)) <= uint64(n) { // some are not there to be settled
+	if uint64(len(ids)) <= uint64(n) { // some are not waiting to be settled
 		w.part.in.fail()
 	}
 	for _, id := range ids {
 		u := s.unsettled.find(id)
 		if u == nil {
-			continue // went with what was settled before it
+			continue // settled together with an earlier one
 		}
 		if asked {
 			lost.add(s, from, id-from)
@@ -62,17 +62,18 @@ func (s *session) disposition(d *amqp.Disposition) {
 	lost.answer(s)
 }
 
-// lostRun is deliveries in a row that are not (any more) waiting to be settled. They are answered
-// in one frame.
+// lostRun is a run of deliveries that are not waiting to be settled, or no longer. They are
+// answered in one frame.
 type lostRun struct {
 	first, n       uint32
-	messageSession bool    // they were delivered under message sessions
-	path           string  // of their entity
-	only           *string // the session's only entity, once one is met of which nothing is known
+	messageSession bool   // they were delivered under message sessions
+	path           string // of their entity
+	// the session's only entity, after the first delivery of an unknown entity
+	only *string
 }
 
-// add takes n deliveries in a row, but for those of which nobody waits for an answer. It looks at
-// runs, not at each.
+// add takes n deliveries in a row, except those that need no answer. It works on runs, not on
+// single deliveries.
 func (r *lostRun) add(s *session, id, n uint32) {
 	for n > 0 {
 		silent, run := s.silent.run(id, n)
@@ -117,13 +118,13 @@ func (r *lostRun) answer(s *session) {
 	r.n = 0
 }
 
-// wanted is what a disposition asks for.
+// wanted is the request of a disposition.
 type wanted struct {
 	message.Settlement
 	part    part
-	settled bool        // nobody waits for an answer
-	bad     *amqp.Error // why it is refused, for every delivery that it names
-	why     engine.Code // the same for the log
+	settled bool        // the peer waits for no answer
+	bad     *amqp.Error // why it is refused, for every delivery of the disposition
+	why     engine.Code // the same reason for the log
 }
 
 // wanted reads a disposition.
@@ -144,9 +145,9 @@ func (t *transactions) wanted(d *amqp.Disposition) (w wanted) {
 	return w
 }
 
-// settle applies an outcome to one delivery. One that is settled in a transaction, by a peer that
-// wants to hear of it, is kept until the transaction ends. A browsed one has no lock that a
-// transaction could end, and is settled at once.
+// settle applies an outcome to one delivery. A delivery that is settled in a transaction, by a peer
+// that waits for the answer, is kept until the transaction ends. A browsed delivery has no lock
+// that a transaction could end, and is settled at once.
 func (s *session) settle(of *delivered, w *wanted) {
 	id, u := of.id, of.unsettled
 	l := u.link
@@ -157,8 +158,8 @@ func (s *session) settle(of *delivered, w *wanted) {
 	case l.detached:
 		s.silent.note(id)
 	}
-	// no answer can reach the client, which will settle again elsewhere: the message has to stay
-	// locked for that
+	// no answer can reach the client, which will settle again elsewhere, so the message has to stay
+	// locked
 	if l.detached && !w.settled {
 		w.part.in.fail()
 		return
@@ -167,7 +168,7 @@ func (s *session) settle(of *delivered, w *wanted) {
 	switch {
 	case bad != nil:
 	case w.Outcome == 0:
-		return // settled without an outcome: the lock runs out
+		return // settled without an outcome: the lock expires
 	case w.Outcome == engine.MoveToDeadLetter && l.target.SubQueue != event.Main && !l.browses:
 		bad, why = refusal(amqp.CondNotAllowed, engine.DeadLetteredText), engine.NotAllowed
 	}
@@ -202,7 +203,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 		}
 		req.Command = asked
 	}
-	// the peer waits for no answer, and neither do we: one would wake this connection for nothing
+	// neither the peer nor the broker waits for an answer, which would only wake this connection
 	if w.settled {
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
@@ -214,7 +215,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 	c.batch.add(l.target.Host(at), req)
 }
 
-// changesSize is how many bytes changes of properties take.
+// changesSize returns the bytes of changes of properties.
 func changesSize(changes event.Changes) (bytes int) {
 	for i := range changes {
 		bytes += propertySize + len(changes[i].Name) + len(changes[i].Value.Text)
@@ -222,8 +223,8 @@ func changesSize(changes event.Changes) (bytes int) {
 	return bytes
 }
 
-// refuseSettlement refuses an outcome without asking the engine. The transaction it is part of has
-// failed. The lock is taken for ended when the time has passed that this connection knows of.
+// refuseSettlement refuses an outcome without asking the engine. The transaction of the settlement
+// has failed. The lock counts as ended after the time that this connection knows.
 func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.Error, why engine.Code) {
 	c := l.c
 	w.part.in.fail()
@@ -241,16 +242,16 @@ func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.E
 }
 
 // rejectSettlement tells the peer that an outcome was refused, with the path of the entity. A
-// delivery that is still known, because it was to be settled in a transaction, can be settled again
-// (7.3).
+// delivery that is still known, because its settlement was part of a transaction, can be settled
+// again (7.3).
 func (s *session) rejectSettlement(id uint32, path string, symbol amqp.Symbol, text string) {
 	as := answer{s: s, role: amqp.RoleSender, open: s.unsettled.find(id) != nil}
 	s.c.answers.rejectRange(as, id, id, symbol, s.c.texts.suffixed(text, path, s.c.now))
 }
 
-// stagedIn notes what a settlement in a transaction came to. A delivery whose lock has ended is no
-// longer kept. One that is settled in a transaction has its lock, although a second settlement is
-// refused as if it had not.
+// stagedIn notes the result of a settlement in a transaction. A delivery whose lock has ended is no
+// longer kept. A delivery that is settled in a transaction still has its lock, although a second
+// settlement is refused as if it had none.
 func (s *session) stagedIn(p *pending, err error) {
 	of := s.unsettled.find(p.delivery)
 	switch {
@@ -279,7 +280,7 @@ func (l *link) settled(p *pending, err error) {
 		l.s.stagedIn(p, err)
 	}
 	if p.settled || l.s.ended || l.detached {
-		return // the peer wants no answer, or nobody is there to get it
+		return // the peer wants no answer, or is gone
 	}
 	switch {
 	case err == nil && p.in != nil:

@@ -9,25 +9,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// How a connection keeps within what it may have of the process's memory (docs/decisions/0041). Its
-// owner adds up what it keeps, and takes that from its share in units, so that a message costs no
-// more than a comparison. A chunk of input is taken from the share by the reader that makes it, and
-// given back by the holder of its last reference. What is new is refused when the share has no
-// more; settlements never ask.
+// A connection stays within its share of the process's memory (docs/decisions/0041). Its owner adds
+// up what it keeps, and takes that from its share in units, so that a message costs no more than a
+// comparison. The reader that makes a chunk of input takes it from the share, and the holder of its
+// last reference returns it. New data is refused when the share is used up. Settlements need no
+// memory from the share.
 
 const (
-	// unit is how much is taken from the share at a time, bytes.
+	// unit is the number of bytes taken from the share at a time.
 	unit = 16 << 10
-	// spareUnits is how many units are not given back at once, or every other message would take
-	// them again.
+	// spareUnits is the number of units that are not returned at once: otherwise every second
+	// message would take them again.
 	spareUnits = 2
-	// unsettledCost is what a delivery takes until it is settled, bytes.
+	// unsettledCost is the bytes of memory of a delivery until it is settled.
 	unsettledCost = 128
-	// smallAnswer is how many bytes of messages an answer to a request may have when there is no
+	// smallAnswer is the bytes of messages that an answer to a request may have when there is no
 	// memory for more.
 	smallAnswer = 16 << 10
-	// stuckTime is how long a connection may have more than its share while memory is short: what
-	// it has is on its way to a peer that does not take it.
+	// stuckTime is the time that a connection may exceed its share while memory is short: its data
+	// is on the way to a peer that does not read.
 	stuckTime = 10 * time.Second
 )
 
@@ -38,7 +38,8 @@ const (
 
 var errNoMemory = &engine.Error{Code: engine.Busy, Text: noMemoryText}
 
-// keptBy counts how many bytes a connection keeps, but for chunks that are paid for.
+// keptBy returns a function that counts the bytes that a connection keeps, except chunks that are
+// paid for.
 func keptBy(c *conn) func() int {
 	m := &c.memory
 	return func() int {
@@ -46,8 +47,8 @@ func keptBy(c *conn) func() int {
 	}
 }
 
-// reserve reports whether that many bytes more may be kept, and takes them from the share. What is
-// not kept in the end is given back when the turn ends.
+// reserve takes that many more bytes from the share, and reports whether it had them. Unused bytes
+// are returned when the turn ends.
 func (m *memory) reserve(bytes int) bool {
 	more := m.kept() + bytes - m.reserved
 	if more <= 0 {
@@ -61,7 +62,7 @@ func (m *memory) reserve(bytes int) bool {
 	return true
 }
 
-// settle ends a turn: it makes the share what is kept now.
+// settle ends a turn: it makes the share equal to the bytes kept now.
 func (m *memory) settle() {
 	kept, spare := m.kept(), spareUnits*unit
 	if m.short {
@@ -78,21 +79,21 @@ func (m *memory) settle() {
 	}
 }
 
-// close gives everything back: the connection is over.
+// close returns the whole share, because the connection has ended.
 func (m *memory) close() {
 	m.share.Give(m.reserved)
 	m.reserved = 0
 	m.share.Close()
 }
 
-// pressed is called when there is little memory, once a second, and when there is enough again. A
-// connection that has more than it may have now lets go of what it can: deliveries that are not
-// complete are thrown away, the newest first, and refused when their end comes.
+// pressed is called once a second while memory is short, and once when it no longer is. A
+// connection that exceeds its share frees what it can: it drops incomplete deliveries, the newest
+// first, and refuses them once their last frame arrives.
 func pressed(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
 	c.reader.save(short && m.share.Exceeds(0))
-	m.short = short && m.share.Exceeds(largeChunk) // the reader may still have one of these
+	m.short = short && m.share.Exceeds(largeChunk) // the reader may still have one large chunk
 	if m.short {
 		for m.share.Exceeds(largeChunk) && c.unfinished.shedNewest() {
 		}
@@ -105,8 +106,8 @@ func pressed(c *conn) {
 	c.timers.squeezed(c, m.short && c.out.backlog() > budget.Promised)
 }
 
-// moveWindows closes the windows of sessions while the connection has more than it may have, and
-// opens them again.
+// moveWindows closes the windows of sessions while the connection exceeds its share, and opens them
+// again.
 func moveWindows(c *conn) {
 	if m := &c.memory; m.short == c.allowed.shut {
 		return
@@ -117,7 +118,7 @@ func moveWindows(c *conn) {
 	}
 }
 
-// thrownAway refuses a delivery of which nothing was kept, when all of it has come.
+// thrownAway refuses a dropped delivery once all of it has arrived.
 func (s *sender) thrownAway() {
 	if s.starved {
 		s.starved = false
@@ -127,8 +128,8 @@ func (s *sender) thrownAway() {
 	s.tooLarge(s.maxSize)
 }
 
-// squeezed notes whether the connection has more than its share of memory that is short, on its way
-// to its peer.
+// squeezed notes whether output to the peer makes the connection exceed its share while memory is
+// short.
 func (t *timers) squeezed(c *conn, is bool) {
 	switch {
 	case !is:
@@ -140,13 +141,13 @@ func (t *timers) squeezed(c *conn, is bool) {
 	}
 }
 
-// noMemory closes the connection, because there is no memory now for what its peer wants. The
-// condition is one after which every SDK connects again: after resource-limit-exceeded the one for
-// Go tries nothing any more, and after server-busy it tries the same connection again and again.
+// noMemory closes the connection, because there is no memory for the peer's request. After this
+// condition every SDK connects again. After resource-limit-exceeded the Go SDK stops trying, and
+// after server-busy it tries the same connection again and again.
 func noMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
 
-// evicted closes the connection: it has more than its share of memory that is short. Its peer may
-// come again, see [noMemory].
+// evicted closes the connection, because it exceeds its share while memory is short. Its peer may
+// connect again, see [noMemory].
 func evicted(c *conn) {
 	if c.phase == opened {
 		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())

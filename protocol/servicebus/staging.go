@@ -9,15 +9,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// staging is memory for what is sent in one transaction: it outlives the frames that it came in,
-// for as long as the peer takes over the rest of the transaction. Most messages are small, and
-// there are many of them: they share blocks, which go from one transaction to the next.
+// staging is memory for the sends of one transaction. It outlives the frames that the sends came
+// in, until the transaction ends. Most messages are small and numerous, so they share blocks, which
+// one transaction after another uses.
 type staging struct {
 	blocks []*stagingBlock // the last one has room
-	unpaid int             // bytes of those that are not counted yet
+	unpaid int             // bytes of blocks that are not counted yet
 }
 
-// stagingBlock is room for a few small messages and what the engine is asked with them.
+// stagingBlock has space for a few small messages and their commands.
 type stagingBlock struct {
 	bytes [blockBytes]byte
 	used  int // of bytes
@@ -25,7 +25,7 @@ type stagingBlock struct {
 	sent  int // of sends
 }
 
-// stagedSend is a send that becomes part of a transaction.
+// stagedSend is a send in a transaction.
 type stagedSend struct {
 	singleSend
 	stage engine.Stage
@@ -34,17 +34,17 @@ type stagedSend struct {
 const (
 	blockBytes = 4 << 10
 	blockSends = 4
-	// maxInBlock is the most bytes of a message that is put into a block: larger ones could leave
+	// maxInBlock bounds the bytes of a message that is put into a block: larger ones could leave
 	// too much of a block unused.
 	maxInBlock = blockBytes / 3
 )
 
-// blockCost is how many bytes of memory a block takes.
+// blockCost is the bytes of memory of a block.
 var blockCost = int(reflect.TypeFor[stagingBlock]().Size())
 
 var blocks = sync.Pool{New: func() any { return new(stagingBlock) }}
 
-// stagingBlock is the one with room for that many bytes, and for a send with send.
+// stagingBlock returns the block with space for that many bytes, and for a send if send is set.
 func (g *staging) stagingBlock(size int, send bool) *stagingBlock {
 	if n := len(g.blocks); n > 0 {
 		if p := g.blocks[n-1]; p.used+size <= blockBytes && (!send || p.sent < blockSends) {
@@ -57,7 +57,7 @@ func (g *staging) stagingBlock(size int, send bool) *stagingBlock {
 	return p
 }
 
-// newSend returns an empty command. It lives as long as the transaction.
+// newSend returns an empty command, which lives as long as the transaction.
 func (g *staging) newSend() *stagedSend {
 	p := g.stagingBlock(0, true)
 	s := &p.sends[p.sent]
@@ -65,7 +65,7 @@ func (g *staging) newSend() *stagedSend {
 	return s
 }
 
-// carve returns an empty slice of that capacity, which lives as long as the transaction.
+// carve returns an empty slice with that capacity, which lives as long as the transaction.
 func (g *staging) carve(size int) []byte {
 	if size > maxInBlock {
 		g.unpaid += size
@@ -77,15 +77,15 @@ func (g *staging) carve(size int) []byte {
 	return p.bytes[from:from:p.used]
 }
 
-// keptSend is a send that is to be part of a transaction.
+// keptSend is a send that will be part of a transaction.
 type keptSend struct {
 	*stagedSend
-	body []byte   // a copy of what was sent
-	room *staging // for more; nil: it has memory of its own
+	body []byte   // a copy of the message
+	room *staging // for more data; nil: it has its own memory
 }
 
-// keep begins a send. A large one has memory of its own; so has a batch, which may be refused as a
-// whole, and what follows a refusal in the transaction: the bytes of such sends are not counted, so
+// keep begins a send. A large send has its own memory. So has a batch, which may be refused as a
+// whole, and a send after a refusal in the transaction: the bytes of such sends are not counted, so
 // they must not be in a block.
 func (x *transaction) keep(body []byte, format uint32) keptSend {
 	if x.failed || format != amqp.MessageFormatPlain || len(body) > maxInBlock {
@@ -95,8 +95,7 @@ func (x *transaction) keep(body []byte, format uint32) keptSend {
 	return keptSend{room.newSend(), append(room.carve(len(body)), body...), room}
 }
 
-// memory is how many bytes the send takes, of which size were counted as if it had memory of its
-// own.
+// memory returns the bytes of the send; size bytes were counted as if it had its own memory.
 func (k *keptSend) memory(size int) int {
 	if k.room == nil {
 		return size
@@ -104,14 +103,14 @@ func (k *keptSend) memory(size int) int {
 	return size - len(k.body) + k.room.pay()
 }
 
-// pay is how many bytes were taken since the last call.
+// pay returns the bytes that were taken since the last call.
 func (g *staging) pay() int {
 	n := g.unpaid
 	g.unpaid = 0
 	return n
 }
 
-// free gives the memory to other transactions. Nothing may refer to it any more.
+// free makes the memory available to other transactions. There may be no references to it any more.
 func (g *staging) free() {
 	for _, p := range g.blocks {
 		clear(p.sends[:p.sent])

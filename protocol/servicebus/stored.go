@@ -39,25 +39,25 @@ func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v 
 	return message.AppendDelivery(dst, body, d, changes, v)
 }
 
-// notNow reports whether stored bytes could not be read for a reason that passes.
+// notNow reports whether stored bytes could not be read for a temporary reason.
 func notNow(err error) bool {
 	refusal := (*engine.Error)(nil)
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
 }
 
-// damaged reports a stored message that cannot be read back, unless for a reason that passes.
+// damaged reports a stored message that cannot be read back, unless the reason is temporary.
 func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 	if notNow(err) {
 		return
 	}
-	// it was taken, or seen, and nobody needs it any more
+	// it was received and deleted, or browsed, and is not needed any more
 	if errors.Is(err, event.ErrErased) && d.Token == (event.LockToken{}) {
 		s.log.Warn("servicebus: message not delivered: it had waited for its receiver for so long that its body is gone", "entity", target.Entity.Path,
 			"sequence", uint64(d.Sequence))
 		return
 	}
 	host := target.Host(target.OfSequence(d.Sequence))
-	if errors.Is(err, event.ErrErased) { // the partition knows whether anybody needs it
+	if errors.Is(err, event.ErrErased) { // the partition knows whether it is still needed
 		s.broker.ReportDamage(host, d.Token, fmt.Errorf("message %d of '%s': %w", d.Sequence, target.Entity.Path, event.ErrErased))
 		return
 	}
@@ -66,7 +66,7 @@ func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
 	s.broker.ReportDamage(host, d.Token, err)
 }
 
-// unreadableBecause is what is wrong with stored bytes in words of the operator's log.
+// unreadableBecause returns the fault of stored bytes for the operator's log.
 func unreadableBecause(err error) string {
 	if errors.Is(err, event.ErrErased) {
 		return "internal fault: its stored bytes were erased"
@@ -74,8 +74,8 @@ func unreadableBecause(err error) string {
 	return "its stored bytes are damaged"
 }
 
-// list makes the list of messages of an answer, cut where it would have more than room bytes; the
-// first one is there in any case.
+// list returns the list of messages of an answer, cut before it exceeds room bytes; it always has
+// the first message.
 func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v message.View, room int) amqp.List {
 	var ahead readAhead
 	defer ahead.drop()
@@ -108,17 +108,17 @@ func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v mess
 	return messages
 }
 
-// readTries is how often reading a message for an answer is tried again; each try waits a moment.
-// The answer holds what was read by then.
+// readTries bounds the tries to read a message for an answer; each waits a moment. After the last
+// one the answer has only the messages before.
 const readTries = 20
 
 const (
-	answerRoom = 1 << 10 // what an answer is besides its messages, at most
-	entryRoom  = 64      // what the entry of a message is besides the message
+	answerRoom = 1 << 10 // bytes of an answer without its messages, at most
+	entryRoom  = 64      // bytes of the entry of a message without the message
 )
 
-// headerSize is how many bytes of a stored message are not body or footer. Of a large message no
-// more than its beginning is read.
+// headerSize returns the bytes of a stored message that are not body or footer. It reads only the
+// beginning of a large message.
 func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
 	start := int(min(d.Body.Size, uint32(s.limits.HeaderSize)+headerRoom))
 	host := t.Host(t.OfSequence(d.Sequence))
@@ -137,6 +137,6 @@ func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhea
 	return message.HeaderSize(b)
 }
 
-// headerRoom is what a stored message may have beside its body above the limit: the message-id that
-// the broker gave it, and where its body begins.
+// headerRoom is the bytes by which a stored message, without its body, may exceed the limit: the
+// message-id that the broker gave it, and the start of its body section.
 const headerRoom = 1 << 10

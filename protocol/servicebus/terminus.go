@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// Texts that name what is asked of a link and not there (semantics.md 20).
+// Texts for features that a link requests and the broker does not have (semantics.md 20).
 const (
 	noDynamicText  = "Dynamic nodes, such as temporary queues and temporary topics, are not implemented."
 	noRelayText    = "A sender without a target address (anonymous relay, which sends each message where its 'to' says) is not implemented."
@@ -16,8 +16,8 @@ const (
 	badAddressText = "The address of the link must be a string."
 )
 
-// addressOf is the address at the broker's end of the link. A terminus without one asks for
-// something that is not implemented, which the error names.
+// addressOf returns the address at the broker's end of the link. A terminus without an address
+// requests a feature that is not implemented, which the error names.
 func addressOf(a *amqp.Attach) (string, *amqp.Error) {
 	var at any
 	var dynamic bool
@@ -45,22 +45,22 @@ func addressOf(a *amqp.Attach) (string, *amqp.Error) {
 	return "", refusal(amqp.CondInvalidField, badAddressText)
 }
 
-// The ways of a source to hand out its messages (AMQP 3.5.7).
+// Distribution modes of a source (AMQP 3.5.7).
 const (
 	distributionMove amqp.Symbol = "move"
 	distributionCopy amqp.Symbol = "copy"
 )
 
-// browsesFor reports whether a receiver looks at the messages of a queue without taking them. From
-// a subscription messages are always taken: a durable topic consumer of JMS asks for copies, and
-// means those that its own subscription has.
+// browsesFor reports whether a receiver browses the messages of a queue. Messages of a subscription
+// are never browsed by a link: a durable topic consumer of JMS requests copies, and means the
+// messages of its own subscription.
 func (l *link) browsesFor(a *amqp.Attach) bool {
 	return a.Role == amqp.RoleReceiver && a.Source.DistributionMode == distributionCopy && l.target.Entity.Kind == event.Queue
 }
 
-// sourceOf is the source of the answer to an attach: the address as it came and, for a receiver,
-// what the broker honours of what it asked for. Durability, expiry and timeout are left out,
-// because nothing of a link outlives it, and so is the default outcome, because there is none.
+// sourceOf returns the source for the answer to an attach: the address as received and, for a
+// receiver, the requested features that the broker honours. It has no durability, expiry and
+// timeout, because nothing of a link outlives it, and no default outcome, because there is none.
 func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 	if a.Source == nil {
 		return &amqp.Source{}
@@ -81,7 +81,7 @@ func (l *link) sourceOf(a *amqp.Attach) *amqp.Source {
 	return s
 }
 
-// targetOf is the target of the answer to an attach.
+// targetOf returns the target for the answer to an attach.
 func targetOf(a *amqp.Attach) amqp.Terminus {
 	if coordinates(a) {
 		return coordinatorOf(a)
@@ -92,9 +92,8 @@ func targetOf(a *amqp.Attach) amqp.Terminus {
 	return &amqp.Target{}
 }
 
-// mirrored is an address of an attach as the answer has it: a string, the only type that addresses
-// have (address-string, AMQP 3.2). A symbol is taken for one; what else a peer calls its own end is
-// not repeated.
+// mirrored returns an address of an attach for the answer: a string, the only type that addresses
+// have (address-string, AMQP 3.2). A symbol is treated as a string; other types are not repeated.
 func mirrored(address any) any {
 	switch at := address.(type) {
 	case string:
@@ -105,11 +104,10 @@ func mirrored(address any) any {
 	return nil
 }
 
-// settlements are the ways to settle that receivers may use (4.6).
+// settlements are the outcomes that receivers may use (4.6).
 var settlements = []amqp.Symbol{"amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"}
 
-// knownOutcomes are those of the outcomes a receiver asked for that it may use; none when it asked
-// for none.
+// knownOutcomes returns the requested outcomes that a receiver may use; none if it requested none.
 func knownOutcomes(asked []amqp.Symbol) (known []amqp.Symbol) {
 	for _, o := range asked {
 		if slices.Contains(settlements, o) && !slices.Contains(known, o) {

@@ -11,21 +11,20 @@ import (
 
 var errGrace = errors.New("servicebus: the peer did not answer the close")
 
-// timers is everything a connection does because time passes. One timer wakes the loop at the
-// earliest deadline; deadlines that move away are found out when it fires.
+// timers holds everything that a connection does at a certain time. One timer wakes the loop at the
+// earliest deadline; if a deadline has moved, that is found when the timer fires.
 type timers struct {
 	timer   *time.Timer
-	at      time.Time // when timer fires
+	at      time.Time // when the timer fires
 	began   time.Time
 	heard   time.Time // last bytes from the peer
 	spoke   time.Time // last bytes to it
-	noLinks time.Time // since when there are no links; zero while there are
-	// attached; those to $cbs are not counted, they would keep a connection that is used for
-	// nothing
+	noLinks time.Time // since when there are no links; zero: there are links
+	// attached links except those to $cbs, which alone must not keep an unused connection open
 	links   int
 	hadLink bool
-	closeBy time.Time // end of the time that the peer has after our close
-	// since when the connection has too much of memory that is short; zero: it has not
+	closeBy time.Time // end of the peer's time after the broker's close
+	// since when the connection has exceeded its share while memory is short; zero: it has not
 	stuck time.Time
 }
 
@@ -35,7 +34,7 @@ func (t *timers) start(c *conn) {
 	t.timer = time.NewTimer(c.limits.Handshake)
 }
 
-// by makes the timer fire at the latest at a time.
+// by makes the timer fire at a certain time at the latest.
 func (t *timers) by(c *conn, at time.Time) {
 	if at.Before(t.at) {
 		t.at = at
@@ -63,7 +62,7 @@ func (t *timers) detached(c *conn) {
 	}
 }
 
-// fire does what is due and sets the timer anew.
+// fire does what is due and sets the timer again.
 func (t *timers) fire(c *conn) {
 	due := func(at time.Time) bool { return !at.IsZero() && !c.now.Before(at) }
 	switch {
@@ -109,8 +108,8 @@ func (t *timers) fire(c *conn) {
 	t.rearm(c)
 }
 
-// force closes a connection that its peer makes no use of. If it still has links, the peer has
-// fallen silent, and they count as lost.
+// force closes an unused connection. If it still has links, the peer has fallen silent, and they
+// count as lost.
 func (t *timers) force(c *conn, text string) {
 	c.closeFor(event.ClosedConnection, amqp.CondConnectionForced, text)
 }
@@ -166,7 +165,8 @@ func (t *timers) linkless(c *conn) time.Time {
 	return t.noLinks.Add(t.linklessLimit(c))
 }
 
-// heartbeat is when the peer must hear something: half of what it waits, a little earlier (1.8).
+// heartbeat returns when the peer must receive something: at half of its idle timeout, or a little
+// earlier (1.8).
 func (t *timers) heartbeat(c *conn) time.Time {
 	if c.peer.idle == 0 {
 		return time.Time{}

@@ -8,29 +8,29 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// ask has the partition end a transaction, and books p for its answer. The transaction's id is
-// unknown from now on.
+// ask asks the partition to end a transaction, and registers p for its answer. The transaction's id
+// is unknown from now on.
 func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
 	t.end(x)
 	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
 }
 
-// askRollback has the partition roll a transaction back, and books p for its answer.
+// askRollback asks the partition to roll a transaction back, and registers p for its answer.
 func (t *transactions) askRollback(x *transaction, cause event.AbortCause, p pending) {
 	t.ask(x, &engine.Rollback{Transaction: x.id, Slice: x.slice, Origin: x.coordinator.origin, Cause: cause}, p)
 }
 
 // rollBack ends a transaction that its client has not discharged.
 func (t *transactions) rollBack(x *transaction, cause event.AbortCause) {
-	if x.entity == 0 { // no partition knows of it
+	if x.entity == 0 { // no partition has operations of it
 		t.end(x)
 		return
 	}
 	t.askRollback(x, cause, pending{kind: pendingRollback, in: x})
 }
 
-// coordinatorGone rolls back what was declared on a coordinator that is no more. Where other links
-// go with it this is called first: a message session that is released takes its locks with it, and
+// coordinatorGone rolls back the transactions declared on a coordinator that is gone. If other
+// links end with it, this is called first: a released message session takes its locks with it, and
 // then a message does not count as failed.
 func (t *transactions) coordinatorGone(coordinator *sender) {
 	for _, x := range coordinator.declared {
@@ -38,11 +38,11 @@ func (t *transactions) coordinatorGone(coordinator *sender) {
 	}
 }
 
-// over lets go of what was kept for a transaction, once the partition has answered. When the answer
-// is an error the partition may still look at what was staged: a loop that stops refuses new
-// commands before it has handled all that came earlier. What the peer has given an outcome in the
-// transaction went with the commit, and is settled now. Otherwise it is locked as before: the peer
-// may settle it again, as long as its lock holds, and hears nothing.
+// over frees what was kept for a transaction, once the partition has answered. If the answer is an
+// error, the partition may still read the staged data: a loop that stops refuses new commands
+// before it has handled all earlier ones. After a commit the deliveries that the peer gave an
+// outcome to are settled. Otherwise they are locked as before: the peer may settle them again while
+// the lock holds, and is not told.
 func (t *transactions) over(x *transaction, committed bool, said error) {
 	if said == nil {
 		x.memory.free()
@@ -51,7 +51,7 @@ func (t *transactions) over(x *transaction, committed bool, said error) {
 		of := at.s.unsettled.find(at.id)
 		switch {
 		case of == nil || of.in != x:
-			// its link is gone, or it was settled otherwise once the transaction had ended by time
+			// its link is gone, or it was settled otherwise after the transaction had timed out
 		case committed:
 			if u := at.s.drop(of); !u.link.detached {
 				t.c.answers.settleIn(x.id, at.s, amqp.RoleSender, at.id, u.verdict)
@@ -67,12 +67,12 @@ func (t *transactions) over(x *transaction, committed bool, said error) {
 	t.release(x)
 }
 
-// overtime is the longest time for which a transaction is open after its first operation. The
-// partition ends it after two minutes, by its own clock, and says so when it is asked next, which
-// may never be.
+// overtime is the longest time that a transaction is open after its first operation. The partition
+// ends it after two minutes, by its own clock, and reports that with its next answer, which may
+// never come.
 const overtime = 2*time.Minute + 10*time.Second
 
-// next is when the first transaction will have been open for too long, zero when none can be.
+// next returns when the first transaction will have been open for too long, zero if there is none.
 func (t *transactions) next() (at time.Time) {
 	if first := t.line.Front(); first != nil {
 		at = first.Value.(*transaction).began.Add(overtime)
@@ -80,7 +80,7 @@ func (t *transactions) next() (at time.Time) {
 	return at
 }
 
-// expire gives up those that have been open for too long.
+// expire ends transactions that have been open for too long.
 func (t *transactions) expire(now time.Time) {
 	for at := t.next(); !at.IsZero() && !now.Before(at); at = t.next() {
 		t.rollBack(t.line.Front().Value.(*transaction), event.AbortTimedOut)

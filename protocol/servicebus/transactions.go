@@ -12,58 +12,58 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// transactions is those of a connection that are open, by id (7). What is staged in one is in the
-// partition of its first operation; here stands what can be said of an operation without asking it,
-// and what has to be done once the transaction has ended.
+// transactions holds the open transactions of a connection, by id (7). The staged operations are in
+// the partition of the first one. Here is the state that allows checks without the partition, and
+// the work after the end of a transaction.
 type transactions struct {
 	// set once in newTransactions
 	c *conn
 
 	open     map[event.TransactionID]*transaction
-	line     list.List // of those, the ones that have operations, in the order in which they began
-	occupied int       // the ones that a partition knows
+	line     list.List // transactions with operations, in the order in which they began
+	occupied int       // transactions that a partition knows
 }
 
-// transaction is one of them.
+// transaction is an open transaction.
 type transaction struct {
 	id          event.TransactionID
-	coordinator *link // it was declared on
+	coordinator *link // that it was declared on
 	failed      bool  // an operation was refused: it can only be rolled back
-	gone        bool  // the partition has ended it, by time
-	partial     int   // deliveries in it of which frames are missing
+	gone        bool  // the partition has ended it by time-out
+	partial     int   // deliveries in it with missing frames
 
 	// from the first operation on
 	//
-	// the top-level one that all operations are in; 0: there was no operation yet
+	// the top-level entity of all operations; 0: no operation yet
 	entity event.EntityID
 	slice  event.Slice
 	host   engine.PartitionID
-	one    oneKey // that the messages of a partitioned entity have in common
+	one    oneKey // shared by the messages of a partitioned entity
 	began  time.Time
-	inLine *list.Element // in the line; nil: it is not there
+	inLine *list.Element // in the line; nil: not there
 	sent   int           // messages
 	bytes  int           // staged
-	memory staging       // of what is sent in it
+	memory staging       // of its sends
 
-	// What the peer has given an outcome in it. It stays unsettled until the transaction ends:
-	// after a rollback it is locked as before.
+	// deliveries that the peer gave an outcome to. They stay unsettled until the transaction ends:
+	// after a rollback they are locked as before.
 	settled []sentDelivery
 	tokens  []event.LockToken // by a request
 	lost    []lostDelivery
 }
 
-// lostDelivery is one that the peer has settled in a transaction, and whose settlement was refused
-// before its partition heard of it. The peer cannot settle it again.
+// lostDelivery is a delivery that the peer has settled in a transaction, and whose settlement was
+// refused before its partition was asked. The peer cannot settle it again.
 type lostDelivery struct {
 	on    *receiver
 	token event.LockToken
 }
 
-// What is staged takes memory beside its bytes until its transaction ends.
+// Bytes of memory that staged data takes in addition to its own bytes until its transaction ends.
 const (
-	transactionCost = 512 // one that is declared
+	transactionCost = 512 // a declared transaction
 	stagedCost      = 512 // an operation
-	lostCost        = 64  // a delivery that is given back with the end of the transaction
+	lostCost        = 64  // a delivery that is released at the end of the transaction
 )
 
 // Texts that refuse operations in a transaction.
@@ -73,7 +73,7 @@ const (
 	noPartText = "Messages sent on this link cannot be part of a transaction."
 )
 
-// Texts of bounds on all transactions of a connection, or of all connections.
+// Texts for limits of all transactions of a connection, or of all connections.
 const (
 	declaredText = "At most %d transactions may be declared on the connection and not discharged."
 	heldText     = "The sessions, links and transactions of the connection take too much memory; at most %d bytes are allowed."
@@ -107,8 +107,8 @@ func (t *transactions) declare(id event.TransactionID, on *link) (*transaction, 
 	return x, nil
 }
 
-// find is the open transaction with an id, nil when there is none: it never was one of this
-// connection's, or has ended.
+// find returns the open transaction with an id, nil if there is none: it was never one of this
+// connection, or has ended.
 func (t *transactions) find(id []byte) *transaction {
 	if len(id) != len(event.TransactionID{}) {
 		return nil
@@ -116,18 +116,18 @@ func (t *transactions) find(id []byte) *transaction {
 	return t.open[event.TransactionID(id)]
 }
 
-// staged is what an operation that is to be part of a transaction takes.
+// staged describes an operation that will be part of a transaction.
 type staged struct {
-	on        engine.Target // what it is about
-	partition uint8         // of that
-	messages  int           // to be sent
-	bytes     int           // to be kept
+	on        engine.Target // target of the operation
+	partition uint8         // of the target
+	messages  int           // number to send
+	bytes     int           // to keep
 	key       oneKey        // of messages of a partitioned entity
-	ask       *engine.Stage // room for the command; nil: it takes its own
+	ask       *engine.Stage // space for the command; nil: it is allocated
 }
 
-// stage books an operation in a transaction, and returns the command for its partition. It refuses
-// what the transaction cannot have, and marks the transaction as failed then.
+// stage registers an operation in a transaction, and returns the command for its partition. If it
+// refuses the operation, it marks the transaction as failed.
 func (t *transactions) stage(x *transaction, operation engine.Command, s staged, now time.Time) (engine.Command, *engine.Error) {
 	s.bytes += stagedCost
 	if !t.c.memory.reserve(s.bytes) {
@@ -155,7 +155,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 	return s.ask, nil
 }
 
-// check refuses an operation. One that it lets pass is counted among those of all connections.
+// check refuses an invalid operation. It counts an accepted one among those of all connections.
 func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	switch {
 	case t.open[x.id] != x: // it was discharged while the operation was not complete
@@ -181,7 +181,7 @@ func (t *transactions) check(x *transaction, s *staged) *engine.Error {
 	return nil
 }
 
-// name is the id of a transaction; zero when there is none.
+// name returns the id of a transaction; zero if x is nil.
 func (x *transaction) name() event.TransactionID {
 	if x == nil {
 		return event.TransactionID{}
@@ -189,8 +189,7 @@ func (x *transaction) name() event.TransactionID {
 	return x.id
 }
 
-// refused notes what the partition has said of an operation that it refused, when it is one in a
-// transaction.
+// refused notes the partition's refusal of an operation, if that is part of a transaction.
 func (x *transaction) refused(err error) {
 	x.fail()
 	var e *engine.Error
@@ -199,19 +198,19 @@ func (x *transaction) refused(err error) {
 	}
 }
 
-// fail notes that an operation was refused, when it is one in a transaction.
+// fail notes that an operation was refused, if it is part of a transaction.
 func (x *transaction) fail() {
 	if x != nil {
 		x.failed = true
 	}
 }
 
-// part says which transaction something is part of, as its delivery state has it (7.3).
+// part says which transaction an operation is part of, according to its delivery state (7.3).
 type part struct {
-	marked  bool          // it is to be part of one
-	in      *transaction  // nil: of none
-	unknown *engine.Error // why it is of none although it is marked
-	unended bool          // frames of it are missing
+	marked  bool          // the delivery state names a transaction
+	in      *transaction  // nil: none
+	unknown *engine.Error // why there is none although marked is set
+	unended bool          // frames are missing
 }
 
 // partOf reads a delivery state.
@@ -227,7 +226,7 @@ func (t *transactions) partOf(state amqp.DeliveryState) part {
 	return p
 }
 
-// same looks at the state of a further frame, which may only say again what the first one said.
+// same checks the state of a further frame, which may only repeat that of the first one.
 func (p *part) same(state amqp.DeliveryState) {
 	if marked, ok := state.(amqp.TransactionalState); ok && (p.in == nil || !bytes.Equal(p.in.id[:], marked.TxnID)) {
 		p.in.fail()
@@ -236,7 +235,7 @@ func (p *part) same(state amqp.DeliveryState) {
 }
 
 // goesOn notes whether frames are missing: a transaction may not be discharged before they have
-// come.
+// arrived.
 func (p *part) goesOn(more bool) {
 	if p.in == nil || more == p.unended {
 		return
@@ -249,8 +248,8 @@ func (p *part) goesOn(more bool) {
 	}
 }
 
-// lose keeps a delivery until the end of the transaction. Its client would get it again at once
-// otherwise, in a transaction that has failed. Without memory for that its lock ends by time.
+// lose keeps a delivery until the end of the transaction. Otherwise its client would get it again
+// at once, in a transaction that has failed. If there is no memory for that, its lock expires.
 func (t *transactions) lose(x *transaction, of lostDelivery) {
 	if t.c.memory.mayHold(lostCost) {
 		t.c.memory.hold(lostCost)
@@ -258,8 +257,8 @@ func (t *transactions) lose(x *transaction, of lostDelivery) {
 	}
 }
 
-// end takes a transaction out: its id is unknown from now on. What it has staged counts until the
-// partition has let go of it. Lost deliveries are given back: a transaction that has any is not
+// end removes a transaction: its id is unknown from now on. Its staged data counts until the
+// partition has released it. Lost deliveries are released: a transaction that has any is not
 // committed.
 func (t *transactions) end(x *transaction) {
 	if t.open[x.id] != x {
@@ -278,7 +277,7 @@ func (t *transactions) end(x *transaction) {
 	x.lost = nil
 }
 
-// release gives back what a transaction has staged, when nothing of that is kept any more.
+// release frees the staged data of a transaction once it is not needed any more.
 func (t *transactions) release(x *transaction) {
 	if x.entity != 0 {
 		t.occupied--
@@ -289,8 +288,8 @@ func (t *transactions) release(x *transaction) {
 	x.bytes, x.entity = 0, 0
 }
 
-// topLevel is the entity that has to be the same for all operations of a transaction: a queue, or a
-// topic with its subscriptions.
+// topLevel returns the entity that has to be the same for all operations of a transaction: a queue,
+// or a topic with its subscriptions.
 func topLevel(e *engine.Entity) event.EntityID {
 	if e.Kind == event.Subscription {
 		return e.Topic
@@ -298,14 +297,14 @@ func topLevel(e *engine.Entity) event.EntityID {
 	return e.ID
 }
 
-// ceiling is an amount, of bytes or transactions, that all connections of a server share. Safe for
-// use by several goroutines.
+// ceiling is a limit, of bytes or transactions, that all connections of a server share. It is safe
+// for concurrent use.
 type ceiling struct {
 	most int64
 	used atomic.Int64
 }
 
-// take takes some of it and reports whether that was there.
+// take takes n and reports whether that was available.
 func (b *ceiling) take(n int) bool {
 	if b.used.Add(int64(n)) <= b.most {
 		return true
@@ -314,5 +313,5 @@ func (b *ceiling) take(n int) bool {
 	return false
 }
 
-// give gives some of it back.
+// give returns n.
 func (b *ceiling) give(n int) { b.used.Add(-int64(n)) }

@@ -2,38 +2,37 @@ package servicebus
 
 import "slices"
 
-// unfinished is the deliveries of which frames are missing and of which something is kept. The
-// oldest one always goes on, up to the size that its entity allows; the others share what remains
-// of a bound (reliability.md 8, docs/decisions/0083). Before the login none goes on beyond the
-// bound.
+// unfinished holds the incomplete deliveries that have buffered bytes. The oldest one may always
+// grow, up to the size that its entity allows; the others share the rest of a limit (reliability.md
+// 8, docs/decisions/0083). Before the login none may grow beyond the limit.
 type unfinished struct {
 	senders []*sender // in the order in which their deliveries began
-	bytes   int       // kept of all of them
+	bytes   int       // buffered of all deliveries
 }
 
-// fourLargest is how many of the largest messages that it may send a connection may leave
-// unfinished, where that is more than Limits.BufferedIn.
+// fourLargest is the number of its largest allowed messages that a connection may leave unfinished,
+// if that is more than Limits.BufferedIn.
 const fourLargest = 4
 
-// readRoom is what a large buffer leaves of the share for what is read next: frames for which there
-// is no memory are cut, and then the delivery that the buffer is for would be lost as well.
+// readRoom is the memory that a large buffer leaves in the share for the next reads: frames for
+// which there is no memory are cut, and then the delivery of the buffer would be lost as well.
 const readRoom = 2 * largeChunk
 
-// begin enters the delivery of a sender.
+// begin adds the delivery of a sender.
 func (u *unfinished) begin(s *sender) { u.senders = append(u.senders, s) }
 
-// end takes it out: it is complete, or thrown away.
+// end removes it: it is complete, or dropped.
 func (u *unfinished) end(s *sender) {
 	i := slices.Index(u.senders, s)
 	u.senders = slices.Delete(u.senders, i, i+1)
 	u.bytes -= s.size
 }
 
-// oldest reports whether no other unfinished delivery began before that of the sender.
+// oldest reports whether no other unfinished delivery began before the sender's.
 func (u *unfinished) oldest(s *sender) bool { return len(u.senders) == 0 || u.senders[0] == s }
 
-// mayJoin reports whether the sender's delivery may have bytes more kept until its last frame
-// comes.
+// mayJoin reports whether that many more bytes of the sender's delivery may be kept until its last
+// frame arrives.
 func (s *sender) mayJoin(bytes int) bool {
 	c := s.l.c
 	u := &c.unfinished
@@ -48,7 +47,7 @@ func (s *sender) mayJoin(bytes int) bool {
 	return u.bytes-u.senders[0].size+bytes <= max(bound, fourLargest*largest)-largest
 }
 
-// shedNewest throws away the delivery that began last, and reports whether there was one.
+// shedNewest drops the delivery that began last, and reports whether there was one.
 func (u *unfinished) shedNewest() bool {
 	if len(u.senders) == 0 {
 		return false
@@ -59,10 +58,10 @@ func (u *unfinished) shedNewest() bool {
 	return true
 }
 
-// buffer returns memory for at least need bytes of the delivery, or nil where there is none. Its
-// size is a half, a quarter and so on of the largest message, so that a message that grows into a
-// larger buffer has no more than one and a half of that at a time. For the oldest delivery the
-// newest ones give way.
+// buffer returns memory for at least need bytes of the delivery, or nil if there is none. Its size
+// is a half, a quarter and so on of the largest message. So a message that grows into a larger
+// buffer never takes more than one and a half times that. The newest deliveries are dropped to make
+// room for the oldest.
 func (s *sender) buffer(need int) *chunk {
 	u, size := &s.l.c.unfinished, max(s.maxSize, need)
 	for size/2 >= max(need, smallChunk) {
@@ -79,8 +78,8 @@ func (s *sender) buffer(need int) *chunk {
 	}
 }
 
-// takeBuffer returns a buffer of a size, or where there is no memory for that, one that has little
-// more than is needed: with no more, each frame of a large message would have all of it copied.
+// takeBuffer returns a buffer of that size or, if there is no memory for it, one with a little more
+// than is needed. With no more than that, each frame of a large message would copy all of it.
 func (s *sender) takeBuffer(size, need int) *chunk {
 	share := s.l.c.memory.share
 	if size <= largeChunk {

@@ -8,31 +8,32 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// unsettled is a delivery the peer has to settle.
+// unsettled is a delivery that the peer has to settle.
 type unsettled struct {
 	link   *link
 	token  event.LockToken
 	until  event.Time // end of the lock, as far as this connection knows
-	header uint32     // bytes of the message beside its body
+	header uint32     // bytes of the message without its body
 
 	verdict verdict      // in the transaction
-	in      *transaction // in which the peer has settled it, and that has not ended; nil: none
+	in      *transaction // the open transaction in which the peer has settled it; nil: none
 }
 
-// expired reports whether the lock has ended, as far as this connection knows. One under a message
-// session ends with that, and one that a transaction relies on not before its end.
+// expired reports whether the lock has ended, as far as this connection knows. A lock under a
+// message session ends with the session, and one that a transaction relies on not before the end of
+// the transaction.
 func (u *unsettled) expired(now event.Time) bool {
 	return u.until <= now && u.link.filter == nil && u.in == nil
 }
 
-// waits books a delivery that the peer has to settle.
+// waits registers a delivery that the peer has to settle.
 func (s *session) waits(id uint32, u unsettled) {
 	s.unsettled.add(id, u)
 	u.link.receiver.unsettled++
 	s.c.outstanding.add(u.token, sentDelivery{s, id})
 }
 
-// forget drops a delivery that nobody has to settle any more, and returns what it was.
+// forget removes a delivery that need not be settled any more, and returns it.
 func (s *session) forget(d *delivered) unsettled {
 	u := s.unsettled.remove(d)
 	u.link.receiver.unsettled--
@@ -40,8 +41,8 @@ func (s *session) forget(d *delivered) unsettled {
 	return u
 }
 
-// drop is forget for a delivery that is settled, or whose lock has ended. What comes for it later
-// is refused, or not answered if its link is gone by then.
+// drop is forget for a delivery that is settled, or whose lock has ended. A later disposition for
+// it is refused, or not answered if its link is gone by then.
 func (s *session) drop(d *delivered) unsettled {
 	id := d.id
 	u := s.forget(d)
@@ -54,7 +55,7 @@ func (s *session) drop(d *delivered) unsettled {
 	return u
 }
 
-// forgetAll drops all of them.
+// forgetAll removes all deliveries.
 func (s *session) forgetAll() {
 	for d := range s.unsettled.all() {
 		s.forget(d)
@@ -62,25 +63,26 @@ func (s *session) forgetAll() {
 	s.unsettled = deliveries{}
 }
 
-// deliveries is those that the peer has to settle, by delivery-id, which is the order in which they
-// were sent; among them are some that are settled already, until add removes them. Ids wrap around,
-// and are never further apart than 2^31.
+// deliveries holds the unsettled deliveries by delivery-id, which is the order in which they were
+// sent. Settled ones stay in it until add removes them. Ids wrap around, and are never further
+// apart than 2^31.
 type deliveries struct {
 	list  []delivered
 	count int // without the settled ones
 }
 
-// delivered is one of them. In a settled one gap says how many in a row are settled, from this one
-// on, as far as is known.
+// delivered is an entry of deliveries. In a settled entry, gap is the known number of settled
+// entries in a row from this one on.
 type delivered struct {
 	id, gap uint32
 	unsettled
 }
 
-// keptDeliveries is the most entries for which room is kept while there are none.
+// keptDeliveries is the maximum number of entries for which memory is kept while there are none.
 const keptDeliveries = 1024
 
-// add appends the newest. When most of the others are settled they go, so each costs little.
+// add appends the newest delivery. It removes the settled entries when they are the majority, so
+// each costs little.
 func (o *deliveries) add(id uint32, u unsettled) {
 	if n := len(o.list); n >= 64 && n > 2*o.count {
 		o.list = slices.DeleteFunc(o.list, func(d delivered) bool { return d.gap > 0 })
@@ -89,7 +91,7 @@ func (o *deliveries) add(id uint32, u unsettled) {
 	o.count++
 }
 
-// remove marks one as settled and returns what it was.
+// remove marks an entry as settled and returns its delivery.
 func (o *deliveries) remove(d *delivered) unsettled {
 	u := d.unsettled
 	d.gap, d.unsettled = 1, unsettled{}
@@ -101,8 +103,8 @@ func (o *deliveries) remove(d *delivered) unsettled {
 	return u
 }
 
-// find returns the one with an id, nil when it is not waiting to be settled. It is good until the
-// next add.
+// find returns the entry with an id, nil if that delivery is not waiting to be settled. The pointer
+// is valid until the next add.
 func (o *deliveries) find(id uint32) *delivered {
 	i := o.from(id)
 	if i == len(o.list) || o.list[i].id != id || o.list[i].gap > 0 {
@@ -111,7 +113,7 @@ func (o *deliveries) find(id uint32) *delivered {
 	return &o.list[i]
 }
 
-// from is the place of the first with an id or one behind it.
+// from returns the place of the first entry with that id or a later one.
 func (o *deliveries) from(id uint32) int {
 	if len(o.list) == 0 {
 		return 0
@@ -127,7 +129,8 @@ func (o *deliveries) from(id uint32) int {
 	return sort.Search(len(o.list), func(i int) bool { return int32(o.list[i].id-base) >= at })
 }
 
-// all goes over those that wait to be settled, in order. They may be removed meanwhile.
+// all iterates over the deliveries that wait to be settled, in order. They may be removed during
+// the iteration.
 func (o *deliveries) all() iter.Seq[*delivered] {
 	list := o.list
 	return func(yield func(*delivered) bool) {
@@ -139,8 +142,8 @@ func (o *deliveries) all() iter.Seq[*delivered] {
 	}
 }
 
-// in appends the ids, from first to n behind it, of those that wait to be settled, in order. Its
-// cost depends on how many those are.
+// in appends the ids, from first to n after it, that wait to be settled, in order. Its cost depends
+// on their number.
 func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
 	for i := o.next(o.from(first)); i < len(o.list) && o.list[i].id-first <= n; i = o.next(i + 1) {
 		ids = append(ids, o.list[i].id)
@@ -148,8 +151,8 @@ func (o *deliveries) in(ids []uint32, first, n uint32) []uint32 {
 	return ids
 }
 
-// next is the place of the first that waits to be settled, from i on. It notes the length of the
-// gap that it skipped, so that no later call steps through it again.
+// next returns the place of the first entry from i on that waits to be settled. It notes the length
+// of the gap that it skipped, so that later calls need not step through it.
 func (o *deliveries) next(i int) int {
 	from := i
 	for i < len(o.list) && o.list[i].gap > 0 {

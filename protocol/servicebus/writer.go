@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// writer writes buffers that are full frames. The connection hands it one, fills another meanwhile,
-// and gets the first one back.
+// writer writes buffers of frames. The connection hands it one, fills another meanwhile, and gets
+// the first one back.
 type writer struct {
 	sink  net.Conn
 	in    chan []byte
 	done  chan error
 	stall atomic.Int64 // nanoseconds without progress after which a write fails
-	// when the write that goes on began, in nanoseconds since 1970; 0: none goes on
+	// when the current write began, in nanoseconds since 1970; 0: none
 	began atomic.Int64
 
-	raw      syscall.RawConn // of a plain socket; nil: there is none
-	deadline bool            // one is set; belongs to whoever has the writer's turn
+	raw syscall.RawConn // of a plain socket; nil: none
+	// a deadline is set; belongs to the goroutine that has the writer's turn
+	deadline bool
 }
 
 func newWriter(sink net.Conn, stall time.Duration) *writer {
@@ -34,11 +35,11 @@ func newWriter(sink net.Conn, stall time.Duration) *writer {
 	return w
 }
 
-// clearDeadline takes back the deadline of the last write. The writer's goroutine must be idle.
+// clearDeadline removes the deadline of the last write. The writer's goroutine must be idle.
 func (w *writer) clearDeadline() {
 	if w.deadline {
 		w.deadline = false
-		_ = w.sink.SetWriteDeadline(time.Time{}) // a closed socket shows at the write
+		_ = w.sink.SetWriteDeadline(time.Time{}) // an error of a closed socket appears at the write
 	}
 }
 
@@ -55,8 +56,8 @@ func (w *writer) run() {
 	}
 }
 
-// write goes on after a deadline as long as some bytes went out (reliability.md 8, write without
-// progress).
+// write continues after a deadline as long as some bytes were written (reliability.md 8, write
+// without progress).
 func (w *writer) write(buf []byte) error {
 	w.deadline = true
 	for {

@@ -2,5 +2,5 @@
 
 package servicebus
 
-// try writes nothing here: everything goes through the writer's goroutine.
+// try writes nothing on this system: the writer's goroutine writes everything.
 func (w *writer) try([]byte) int { return 0 }
