@@ -9,17 +9,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// attaching is a receiver's attach that has no answer yet, because the engine has no message
+// pendingAttach is a receiver's attach that has no answer yet, because the engine has no message
 // session for it so far (4.2). Until then nothing may be written for the link, and the peer's flow
 // for it is kept.
-type attaching struct {
+type pendingAttach struct {
 	frame  []byte    // the attach as it was received, so that its size is known
 	flow   amqp.Flow // the last flow
 	flowed bool
 }
 
 // attach decodes the frame again. It was valid when it was received.
-func (w *attaching) attach(c *conn) *amqp.Attach {
+func (w *pendingAttach) attach(c *conn) *amqp.Attach {
 	p, _, err := amqp.DecodePerformative(w.frame, c.decoder.Limits)
 	a, ok := p.(*amqp.Attach)
 	if err != nil || !ok {

@@ -52,7 +52,7 @@ type conn struct {
 	onRefused func(*link, amqp.Symbol, string)
 
 	// a look at its links that waits for the end of the turn; nil: none
-	asked atomic.Pointer[looking]
+	asked atomic.Pointer[receiverLook]
 
 	// held by the goroutine that has the connection's turn: run, the reader (turns.go), or one that
 	// looks (look.go). Guards the fields that are owned by the turn
@@ -72,25 +72,25 @@ type conn struct {
 	teardown teardown  // links, or the connection, that are removed after the engine's answers
 
 	// owned by the turn: the peer
-	in         input        // received frames
-	decoder    amqp.Decoder // of these
-	out        output       // frames to send
-	texts      errorTexts   // error texts, as far as its frames have room for them
-	peer       peer         // from its open
-	sasl       sasl         // the login layer
-	login      login        // bytes before its first valid token, and the cost of failures
-	claims     claims       // grants of its tokens
-	allowed    allowance    // its limits
-	memory     memory       // bytes kept for it
-	unfinished unfinished   // deliveries with missing frames
+	in         input                // received frames
+	decoder    amqp.Decoder         // of these
+	out        output               // frames to send
+	texts      errorTexts           // error texts, as far as its frames have room for them
+	peer       peer                 // from its open
+	sasl       sasl                 // the login layer
+	login      login                // bytes before its first valid token, and the cost of failures
+	claims     claims               // grants of its tokens
+	allowed    allowance            // its limits
+	memory     memory               // bytes kept for it
+	unfinished unfinishedDeliveries // deliveries with missing frames
 
 	// owned by the turn: links
-	sessions     sessionTable // by channel, with their links by handle
-	links        links        // by name, and by what they hold
-	outstanding  outstanding  // deliveries that the peer has to settle
-	transactions transactions // begun by the peer
-	pump         pump         // receivers with something to write
-	stored       stored       // messages that are read back for them
+	sessions     sessionTable  // by channel, with their links by handle
+	links        links         // by name, and by what they hold
+	outstanding  outstanding   // deliveries that the peer has to settle
+	transactions transactions  // begun by the peer
+	pump         pump          // receivers with something to write
+	stored       messageReader // messages that are read back for them
 
 	// owned by the turn: what the engine is asked
 	batch     batch          // requests on their way to the engine
@@ -134,11 +134,11 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.transactions = newTransactions(c)
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
 	c.reader.handle = c.readTurn
-	c.allowed.limits, c.memory.allowed, c.memory.kept = &env.limits, &c.allowed, keptBy(c)
+	c.allowed.limits, c.memory.allowed, c.memory.kept = &env.limits, &c.allowed, memoryCounter(c)
 	c.out = output{writer: newWriter(nc, env.limits.WriteStallLogin), maxFrame: amqp.MinMaxFrameSize}
 	c.log = env.logger.With("connection", number, "remote", c.remote)
 	c.sasl = sasl{verifier: env.verifier, log: c.log, secure: isTLS(nc) || env.plainNoTLS || env.plainHere && onLoopback(nc)}
-	c.stored = stored{broker: c.broker, limits: &env.limits, log: c.log}
+	c.stored = messageReader{broker: c.broker, limits: &env.limits, log: c.log}
 	return c
 }
 
@@ -196,7 +196,7 @@ func (c *conn) loop() {
 		if c.failed != nil || c.phase == over && c.out.backlog() == 0 {
 			return
 		}
-		var frames chan inbound
+		var frames chan readResult
 		switch may := c.mayRead(); {
 		case may && c.in.waits():
 			c.now = time.Now()
@@ -258,7 +258,7 @@ func (c *conn) mayRead() bool {
 }
 
 // receive handles the frames of one read.
-func (c *conn) receive(in inbound) {
+func (c *conn) receive(in readResult) {
 	if in.chunk == nil {
 		return // a turn of the reader left something to do
 	}
@@ -275,7 +275,7 @@ func (c *conn) receive(in inbound) {
 // handle handles the frames of one read. It submits their requests as one run per partition. If
 // they ask for more than the connection may have at a time, the remaining frames wait: one read can
 // hold thousands of requests.
-func (c *conn) handle(in inbound) {
+func (c *conn) handle(in readResult) {
 	c.in.begin(in.chunk)
 	c.in.cut = in.cut
 	_, most := c.allowed.buffers()
@@ -289,7 +289,7 @@ func (c *conn) handle(in inbound) {
 			c.turns.giveWay(c.now)
 		}
 		if c.pendings.expected > most && len(data) > 0 && c.phase == opened {
-			c.in.keep(inbound{chunk: in.chunk.retain(), data: data, err: in.err})
+			c.in.keep(readResult{chunk: in.chunk.retain(), data: data, err: in.err})
 			in.err = nil
 			break
 		}
@@ -345,7 +345,7 @@ func (c *conn) amqpFrame(channel uint16, body []byte) {
 	p, payload, err := c.decoder.Decode(body)
 	if c.in.cut {
 		if _, ok := p.(*amqp.Transfer); err != nil || !ok {
-			noMemory(c)
+			closeNoMemory(c)
 			return
 		}
 	}
@@ -400,8 +400,8 @@ func (c *conn) open(o *amqp.Open) {
 	}
 	c.out.maxFrame = min(size, c.limits.MaxFrameSize)
 	c.peer = peer{
-		container: kept(o.ContainerID, maxPeerText), hostname: kept(o.Hostname, maxHostname),
-		product:  kept(product(o.Properties), maxPeerText),
+		container: cloneShort(o.ContainerID, maxPeerText), hostname: cloneShort(o.Hostname, maxHostname),
+		product:  cloneShort(product(o.Properties), maxPeerText),
 		idle:     time.Duration(o.IdleTimeout.Or(0)) * time.Millisecond,
 		channels: min(o.ChannelMax.Or(65535), c.limits.Channels),
 	}

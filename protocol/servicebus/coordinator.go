@@ -127,7 +127,7 @@ func (s *sender) discharge(asked *amqp.Discharge) {
 // end asks the partition to end a transaction.
 func (s *sender) end(x *transaction, fail bool) {
 	c := s.l.c
-	p := pending{kind: pendingDischarge, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, in: x}
+	p := pendingEntry{kind: pendingDischarge, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, in: x}
 	s.credit.submit()
 	switch {
 	case fail:
@@ -143,19 +143,19 @@ func (s *sender) end(x *transaction, fail bool) {
 	s.grant()
 }
 
-// ending is the request for the end of a transaction that a partition got.
-type ending uint8
+// endRequest is the request for the end of a transaction that a partition got.
+type endRequest uint8
 
 const (
-	commits          ending = iota + 1
-	rollsBack               // requested by its client
-	rollsBackInstead        // its client requested a commit, and an operation had failed
+	commits          endRequest = iota + 1
+	rollsBack                   // requested by its client
+	rollsBackInstead            // its client requested a commit, and an operation had failed
 )
 
 // discharged handles the partition's answer to the end of a transaction. If it is unknown whether a
 // commit was done, the peer gets no outcome and the link ends: 'rejected' would claim that it was
 // not done. A rollback has happened in any case, whatever the partition answers.
-func (s *sender) discharged(p *pending, err error) {
+func (s *sender) discharged(p *pendingEntry, err error) {
 	c := s.l.c
 	c.transactions.over(p.in, p.ends == commits && err == nil, err)
 	s.credit.answered()

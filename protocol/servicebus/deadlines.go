@@ -77,9 +77,9 @@ func (req *request) serverTimeout() time.Duration {
 	return 0
 }
 
-// tooLate releases, without counting a delivery, the locks that were taken for a client whose
+// releaseLate releases, without counting a delivery, the locks that were taken for a client whose
 // request has timed out.
-func (req *request) tooLate(r *engine.Reply) {
+func (req *request) releaseLate(r *engine.Reply) {
 	t := req.l.target
 	messages := r.Messages()
 	for i := range messages {

@@ -131,7 +131,7 @@ func linkScripts() [][]byte {
 	}
 }
 
-// filtered attaches a receiver with a session filter of that value.
+// readFilters attaches a receiver with a session filter of that value.
 func filtered(handle uint32, value any) *amqp.Attach {
 	return &amqp.Attach{Name: fmt.Sprint("f", handle), Handle: handle, Role: amqp.RoleReceiver,
 		Source: &amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: value}}}}

@@ -21,19 +21,19 @@ func away(err error) bool {
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy && refusal != errNoMemory
 }
 
-// gathering is a request on its way through the partitions of an entity.
-type gathering struct {
+// partitionWalk is a request on its way through the partitions of an entity.
+type partitionWalk struct {
 	last   uint8 // the last partition to ask
 	served bool  // a partition has answered
 }
 
 // over reports whether a partition is the last one to ask.
-func (g *gathering) over(partition uint8) bool { return partition >= g.last }
+func (g *partitionWalk) over(partition uint8) bool { return partition >= g.last }
 
-// peeking is a peek on its way through the partitions, in the order of the sequence numbers. So a
+// peekWalk is a peek on its way through the partitions, in the order of the sequence numbers. So a
 // client that continues after the last message it has seen gets every message once.
-type peeking struct {
-	gathering
+type peekWalk struct {
+	partitionWalk
 	cmd   engine.Peek // for the current partition
 	view  message.View
 	size  int  // bytes of the answer, if it has more than one message
@@ -42,14 +42,14 @@ type peeking struct {
 	found []engine.Delivery
 }
 
-func (p *peeking) ask(req *request) {
+func (p *peekWalk) ask(req *request) {
 	cmd := p.cmd // for this partition only: the engine may change it
 	req.onFailed = p.failed
 	req.ask(p.cmd.Slice.Partition, &cmd, p.answered)
 }
 
 // answered takes the messages of one partition.
-func (p *peeking) answered(req *request, r *engine.Reply) {
+func (p *peekWalk) answered(req *request, r *engine.Reply) {
 	p.served = true
 	shown := r.Messages()
 	p.full = r.More
@@ -67,7 +67,7 @@ func (p *peeking) answered(req *request, r *engine.Reply) {
 }
 
 // failed leaves out a partition that does not serve.
-func (p *peeking) failed(req *request, err error) bool {
+func (p *peekWalk) failed(req *request, err error) bool {
 	if !away(err) || p.over(p.cmd.Slice.Partition) && !p.served {
 		return false
 	}
@@ -77,7 +77,7 @@ func (p *peeking) failed(req *request, err error) bool {
 
 // goOn asks the next partition, or answers. A partition that has more than it returned is the last
 // one: the peer's cursor, last + 1, would skip the rest.
-func (p *peeking) goOn(req *request) {
+func (p *peekWalk) goOn(req *request) {
 	if !p.full && p.cmd.Count > 0 && p.cmd.MaxBytes > 0 && !p.over(p.cmd.Slice.Partition) {
 		p.cmd.Slice.Partition++
 		p.cmd.From = 0
@@ -100,22 +100,22 @@ func (p *peeking) goOn(req *request) {
 	}
 }
 
-// listing is an enumeration of sessions on its way through the partitions.
-type listing struct {
-	gathering
+// sessionListWalk is an enumeration of sessions on its way through the partitions.
+type sessionListWalk struct {
+	partitionWalk
 	cmd  engine.ListSessions // for the current partition
 	skip int                 // number that the client asked to skip
 	ids  []string
 }
 
-func (l *listing) ask(req *request) {
+func (l *sessionListWalk) ask(req *request) {
 	cmd := l.cmd
 	req.onFailed = l.failed
 	req.ask(l.cmd.Slice.Partition, &cmd, l.answered)
 }
 
 // answered takes the sessions of one partition.
-func (l *listing) answered(req *request, r *engine.Reply) {
+func (l *sessionListWalk) answered(req *request, r *engine.Reply) {
 	l.served = true
 	found := r.SessionIDs()
 	l.ids = slices.Concat(l.ids, found.IDs)
@@ -124,7 +124,7 @@ func (l *listing) answered(req *request, r *engine.Reply) {
 }
 
 // failed leaves out a partition that does not serve.
-func (l *listing) failed(req *request, err error) bool {
+func (l *sessionListWalk) failed(req *request, err error) bool {
 	if !away(err) || l.over(l.cmd.Slice.Partition) && !l.served {
 		return false
 	}
@@ -133,7 +133,7 @@ func (l *listing) failed(req *request, err error) bool {
 }
 
 // goOn asks the next partition, or answers.
-func (l *listing) goOn(req *request) {
+func (l *sessionListWalk) goOn(req *request) {
 	if l.cmd.Top > 0 && !l.over(l.cmd.Slice.Partition) {
 		l.cmd.Slice.Partition++
 		l.ask(req)
@@ -169,23 +169,23 @@ func byPartition[T any](all []T, of func(T) uint8) (shares []share[T]) {
 	return shares
 }
 
-// cancelling is a request to cancel scheduled messages on its way through the partitions. If the
+// cancelWalk is a request to cancel scheduled messages on its way through the partitions. If the
 // messages are in several partitions, each is first asked whether it could cancel its own, so that
 // a refused request cancels nothing. Between the two steps a message can become active, or a
 // partition stop serving. Then the messages of the partitions before it stay cancelled.
-type cancelling struct {
+type cancelWalk struct {
 	cmd   engine.CancelScheduled
 	parts []share[event.SequenceNumber]
 	next  int
 }
 
-func (p *cancelling) ask(req *request) {
+func (p *cancelWalk) ask(req *request) {
 	cmd, part := p.cmd, p.parts[p.next]
 	cmd.Slice, cmd.Sequences = req.l.target.Slice(part.partition), part.of
 	req.ask(part.partition, &cmd, p.answered)
 }
 
-func (p *cancelling) answered(req *request, _ *engine.Reply) {
+func (p *cancelWalk) answered(req *request, _ *engine.Reply) {
 	switch p.next++; {
 	case p.next < len(p.parts):
 		p.ask(req)
@@ -197,9 +197,9 @@ func (p *cancelling) answered(req *request, _ *engine.Reply) {
 	}
 }
 
-// renewing is a request to renew locks on its way through the partitions. If a partition refuses,
+// renewWalk is a request to renew locks on its way through the partitions. If a partition refuses,
 // the locks in those before it have been renewed, which is harmless.
-type renewing struct {
+type renewWalk struct {
 	cmd    engine.Renew
 	tokens []event.LockToken
 	parts  []share[event.LockToken]
@@ -207,13 +207,13 @@ type renewing struct {
 	until  map[event.LockToken]event.Time
 }
 
-func (p *renewing) ask(req *request) {
+func (p *renewWalk) ask(req *request) {
 	cmd, part := p.cmd, p.parts[p.next]
 	cmd.Slice, cmd.Tokens = req.l.target.Slice(part.partition), part.of
 	req.ask(part.partition, &cmd, p.answered)
 }
 
-func (p *renewing) answered(req *request, r *engine.Reply) {
+func (p *renewWalk) answered(req *request, r *engine.Reply) {
 	for i, at := range r.Times() {
 		token := p.parts[p.next].of[i]
 		p.until[token] = at

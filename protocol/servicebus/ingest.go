@@ -16,7 +16,7 @@ func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk, kept *stagin
 	if e != nil {
 		return e
 	}
-	seen := seenBy(cmd, 1)
+	seen := newFilterInput(cmd, 1)
 	c.complete(&in, buf, kept, seen)
 	cmd.Messages[0], cmd.Buffer = in.Message, seen.with(buf)
 	return nil
@@ -31,7 +31,7 @@ func (c *conn) inspect(body []byte) (message.Sent, *amqp.Error) {
 
 // complete gives a message an id if it has none, and keeps the parts that filters read, if there
 // are any. The id is written into buf or kept, or into separate memory if both are nil.
-func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *published) {
+func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *filterInput) {
 	if seen != nil {
 		seen.read(in)
 	}
@@ -61,7 +61,7 @@ func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stag
 		return message.ArgumentError("A batch must consist of data sections.")
 	}
 	cmd.Messages = make([]engine.Message, 0, envelope.BodyCount)
-	seen := seenBy(cmd, envelope.BodyCount)
+	seen := newFilterInput(cmd, envelope.BodyCount)
 	for one := range amqp.DataSections(envelope.Body.Of(body)) {
 		in, e := c.inspect(one)
 		if e != nil {

@@ -2,12 +2,12 @@ package servicebus
 
 // input is the received data that is being handled.
 type input struct {
-	chunk *chunk  // holds the current frame
-	body  []byte  // of the current frame, with its payload
-	rest  inbound // frames that wait; see conn.handle
-	cut   bool    // the current frame is only a beginning: there was no memory for the rest
-	short bool    // the peer may hold back what follows this turn's frames; see acknowledge
-	taken uint64  // number of reads whose frames have been taken
+	chunk *chunk     // holds the current frame
+	body  []byte     // of the current frame, with its payload
+	rest  readResult // frames that wait; see conn.handle
+	cut   bool       // the current frame is only a beginning: there was no memory for the rest
+	short bool       // the peer may hold back what follows this turn's frames; see acknowledge
+	taken uint64     // number of reads whose frames have been taken
 }
 
 // begin notes that frames of a chunk are being handled.
@@ -17,15 +17,15 @@ func (i *input) begin(c *chunk) { i.chunk = c }
 func (i *input) end() { i.chunk, i.body = nil, nil }
 
 // keep makes frames wait.
-func (i *input) keep(rest inbound) { i.rest = rest }
+func (i *input) keep(rest readResult) { i.rest = rest }
 
 // waits reports whether frames wait to be handled.
 func (i *input) waits() bool { return i.rest.chunk != nil }
 
 // takeRest returns the waiting frames.
-func (i *input) takeRest() inbound {
+func (i *input) takeRest() readResult {
 	rest := i.rest
-	i.rest = inbound{}
+	i.rest = readResult{}
 	return rest
 }
 

@@ -35,7 +35,7 @@ type link struct {
 	filter *message.SessionFilter // of a receiver that wants a message session
 	// a receiver that only reads: its deliveries have no lock, and its settlements no effect
 	browses   bool
-	attaching *attaching // not nil: the attach has no answer yet
+	attaching *pendingAttach // not nil: the attach has no answer yet
 }
 
 // attach answers the peer's attach (3.1, 4.1). Refusals are checked in the order of 8.3.
@@ -84,7 +84,7 @@ func (s *session) attach(a *amqp.Attach) {
 			l.sender.grant()
 		}
 	case l.filter != nil:
-		l.attaching = &attaching{frame: bytes.Clone(c.in.body)}
+		l.attaching = &pendingAttach{frame: bytes.Clone(c.in.body)}
 		l.hold(len(c.in.body))
 		l.receiver.start()
 	default:
@@ -111,7 +111,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		if *c.links.token(a.Role) != nil {
 			return refusal(amqp.CondNotAllowed, fmt.Sprintf(tokenLinkText, c.number))
 		}
-		if e := l.filtered(a); e != nil {
+		if e := l.readFilters(a); e != nil {
 			return e
 		}
 		return l.room(a)
@@ -139,7 +139,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 		Connection: c.number, RemoteAddress: c.remote, ContainerID: c.peer.container, Product: c.peer.product,
 		Principal: g.Rule, Link: a.Name, Entity: l.at.path,
 	}
-	if e := l.filtered(a); e != nil {
+	if e := l.readFilters(a); e != nil {
 		return e
 	}
 	if l.at.management {
@@ -149,7 +149,7 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	if e := l.transfer.find(l, a); e != nil {
 		return e
 	}
-	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).enabled, (*link).fitting, (*link).room, (*link).possible} {
+	for _, check := range [...]func(*link, *amqp.Attach) *amqp.Error{(*link).checkStatus, (*link).checkKind, (*link).room, (*link).checkDirection} {
 		if e := check(l, a); e != nil {
 			return e
 		}
@@ -157,9 +157,9 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// filtered reads the filters of a receiver's source. The source of a sending peer is the peer's own
+// readFilters reads the filters of a receiver's source. The source of a sending peer is the peer's own
 // and is ignored.
-func (l *link) filtered(a *amqp.Attach) (e *amqp.Error) {
+func (l *link) readFilters(a *amqp.Attach) (e *amqp.Error) {
 	if a.Role == amqp.RoleReceiver {
 		l.filter, e = message.ReadFilters(a.Source.Filter, !l.at.cbs && !l.at.management, l.c.limits.IDLength)
 	}
@@ -170,9 +170,9 @@ func refusal(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: text}
 }
 
-// enabled checks the entity's status (semantics.md 16.1). The status of a topic does not apply to
+// checkStatus checks the entity's status (semantics.md 16.1). The status of a topic does not apply to
 // its subscriptions. An entity that accepts no messages can still hand them over to another one.
-func (l *link) enabled(a *amqp.Attach) *amqp.Error {
+func (l *link) checkStatus(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	keeps := sends && l.transfer.destination == nil
 	switch status := l.target.Entity.Properties.Status; {
@@ -182,8 +182,8 @@ func (l *link) enabled(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// fitting checks that a receiver is of the kind that the entity requires.
-func (l *link) fitting(a *amqp.Attach) *amqp.Error {
+// checkKind checks that a receiver is of the kind that the entity requires.
+func (l *link) checkKind(a *amqp.Attach) *amqp.Error {
 	if a.Role == amqp.RoleSender || nothingToReceive(l.target) {
 		return nil
 	}
@@ -224,10 +224,10 @@ const (
 	toNodeText         = "Messages cannot be transferred to a node of the broker."
 )
 
-// possible checks that the entity can have messages in the link's direction at all. A receiver of a
+// checkDirection checks that the entity can have messages in the link's direction at all. A receiver of a
 // topic is attached although nothing is ever delivered to it: some SDKs peek only after they have
 // attached one. It is refused when it gives credit (8.3).
-func (l *link) possible(a *amqp.Attach) *amqp.Error {
+func (l *link) checkDirection(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:
 		return takesMessages(l.target)

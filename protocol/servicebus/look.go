@@ -16,9 +16,9 @@ const (
 	maxRefusal   = 512
 )
 
-// looking is a look at the receiver links of a sub-queue. Connections in the middle of a turn
+// receiverLook is a look at the receiver links of a sub-queue. Connections in the middle of a turn
 // answer it at the end of the turn.
-type looking struct {
+type receiverLook struct {
 	of      engine.Target
 	answers chan linksOf
 }
@@ -53,7 +53,7 @@ func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.Li
 		now.Links = c.sessions.look(now.Links, of)
 		return true
 	})
-	k := &looking{of, make(chan linksOf, len(busy))}
+	k := &receiverLook{of, make(chan linksOf, len(busy))}
 	asked := 0
 	for _, c := range busy {
 		now.Silent = append(now.Silent, c.number)
@@ -75,7 +75,7 @@ func (s *Server) Receivers(ctx context.Context, of engine.Target) (now engine.Li
 }
 
 // answer answers a look that arrived during a turn.
-func (k *looking) answer(connection uint64, t sessionTable) {
+func (k *receiverLook) answer(connection uint64, t sessionTable) {
 	k.answers <- linksOf{connection, t.look(nil, k.of)}
 }
 
@@ -125,7 +125,7 @@ func (s *Server) refused(l *link, symbol amqp.Symbol, text string) {
 		return // the entity does not exist
 	}
 	c := l.c
-	r := engine.RefusedLink{At: c.now, Entity: target.Entity.ID, Condition: string(symbol), Text: kept(text, maxRefusal),
+	r := engine.RefusedLink{At: c.now, Entity: target.Entity.ID, Condition: string(symbol), Text: cloneShort(text, maxRefusal),
 		Origin: engine.Origin{Connection: c.number, RemoteAddress: c.remote, ContainerID: c.peer.container, Product: c.peer.product}}
 	s.mu.Lock()
 	defer s.mu.Unlock()

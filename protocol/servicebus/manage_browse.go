@@ -56,7 +56,7 @@ func peekMessage(req *request, body amqp.Map) {
 		}
 		first, last = only, only
 	}
-	p := &peeking{gathering: gathering{last: last}, view: v, size: size, room: room}
+	p := &peekWalk{partitionWalk: partitionWalk{last: last}, view: v, size: size, room: room}
 	p.cmd = engine.Peek{
 		Slice: t.Slice(first), SubQueue: t.SubQueue, From: start,
 		Count: int(min(count, maxPeek)), MaxBytes: size, SessionID: []byte(id), HasSession: named,

@@ -45,7 +45,7 @@ func receiveDeferred(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	d := &taking{cmd: engine.ReceiveDeferred{Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin}, numbers: numbers}
+	d := &deferredWalk{cmd: engine.ReceiveDeferred{Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin}, numbers: numbers}
 	cmd := &d.cmd
 	switch mode, ok := message.Integer(body, "receiver-settle-mode"); {
 	case !ok || mode == 1:
@@ -80,10 +80,10 @@ func receiveDeferred(req *request, body amqp.Map) {
 	d.ask(req)
 }
 
-// taking is a request for deferred messages on its way through the partitions, in the order of the
+// deferredWalk is a request for deferred messages on its way through the partitions, in the order of the
 // first number that each has in the request. If one refuses, or there is no memory for the answer,
 // the locks of the others are released.
-type taking struct {
+type deferredWalk struct {
 	cmd     engine.ReceiveDeferred // for the current partition
 	numbers []event.SequenceNumber // all requested numbers
 	left    []event.SequenceNumber // those of partitions not asked yet
@@ -92,7 +92,7 @@ type taking struct {
 	removes bool // they are deleted once all are locked
 }
 
-func (d *taking) ask(req *request) {
+func (d *deferredWalk) ask(req *request) {
 	t := req.l.target
 	if d.found == nil {
 		d.left = d.numbers
@@ -120,9 +120,11 @@ func (d *taking) ask(req *request) {
 }
 
 // giveBack releases the locks that were taken for a refused request.
-func (d *taking) giveBack(req *request) { req.tooLate(&engine.Reply{Answer: engine.Messages(d.found)}) }
+func (d *deferredWalk) giveBack(req *request) {
+	req.releaseLate(&engine.Reply{Answer: engine.Messages(d.found)})
+}
 
-func (d *taking) answered(req *request, r *engine.Reply) {
+func (d *deferredWalk) answered(req *request, r *engine.Reply) {
 	taken := r.Messages()
 	d.found = append(d.found, taken...)
 	for i := range taken {
@@ -159,14 +161,14 @@ func answerTaken(req *request, found []engine.Delivery, v message.View) {
 	req.succeed(amqp.Map{{Key: "messages", Value: messages}})
 }
 
-// removing is the second half of a request that receives and deletes deferred messages of several
+// deleteWalk is the second half of a request that receives and deletes deferred messages of several
 // partitions, after all of them were locked. It completes them partition by partition, and the
 // answer has the messages whose deletion is durable. A partition refuses if it no longer serves or
 // a lock has ended. Then the walk ends: messages that are not deleted are deferred again and not in
 // the answer. If nothing was deleted, the refusal is the answer. If the log of a partition fails
 // meanwhile, the outcome is unknown: the answer has none of its messages, and they may be deleted,
 // as with receive and delete.
-type removing struct {
+type deleteWalk struct {
 	cmd   engine.Settle
 	found []engine.Delivery // in the order of the request
 	parts []share[event.LockToken]
@@ -174,8 +176,8 @@ type removing struct {
 }
 
 // removeTaken deletes the messages that were locked for a request.
-func removeTaken(req *request, d *taking) {
-	r := &removing{
+func removeTaken(req *request, d *deferredWalk) {
+	r := &deleteWalk{
 		cmd:   engine.Settle{Entity: d.cmd.Entity, SubQueue: d.cmd.SubQueue, Origin: d.cmd.Origin, Outcome: engine.Complete},
 		found: d.found,
 	}
@@ -189,13 +191,13 @@ func removeTaken(req *request, d *taking) {
 	r.ask(req)
 }
 
-func (r *removing) ask(req *request) {
+func (r *deleteWalk) ask(req *request) {
 	cmd, part := r.cmd, r.parts[r.next]
 	cmd.Slice, cmd.Token, cmd.More = req.l.target.Slice(part.partition), part.of[0], part.of[1:]
 	req.ask(part.partition, &cmd, r.answered)
 }
 
-func (r *removing) answered(req *request, _ *engine.Reply) {
+func (r *deleteWalk) answered(req *request, _ *engine.Reply) {
 	if r.next++; r.next < len(r.parts) {
 		r.ask(req)
 		return
@@ -204,7 +206,7 @@ func (r *removing) answered(req *request, _ *engine.Reply) {
 }
 
 // failed answers with the deleted messages, if there are any.
-func (r *removing) failed(req *request, err error) bool {
+func (r *deleteWalk) failed(req *request, err error) bool {
 	if !errors.Is(err, engine.ErrUnknown) {
 		r.release(req, r.parts[r.next])
 	}
@@ -216,23 +218,23 @@ func (r *removing) failed(req *request, err error) bool {
 }
 
 // giveBack releases the locks of messages that will not be deleted.
-func (r *removing) giveBack(req *request) {
+func (r *deleteWalk) giveBack(req *request) {
 	for _, part := range r.parts[r.next+1:] {
 		r.release(req, part)
 	}
 }
 
-func (r *removing) release(req *request, part share[event.LockToken]) {
+func (r *deleteWalk) release(req *request, part share[event.LockToken]) {
 	of := make(engine.Messages, len(part.of))
 	for i, token := range part.of {
 		of[i].Token = token
 	}
-	req.tooLate(&engine.Reply{Answer: of})
+	req.releaseLate(&engine.Reply{Answer: of})
 }
 
 // answer answers with the messages of the partitions that have deleted theirs. They have no lock
 // any more.
-func (r *removing) answer(req *request) {
+func (r *deleteWalk) answer(req *request) {
 	deleted := slices.DeleteFunc(r.found, func(d engine.Delivery) bool {
 		at := req.l.target.OfToken(d.Token)
 		return slices.ContainsFunc(r.parts[r.next:], func(s share[event.LockToken]) bool { return s.partition == at })

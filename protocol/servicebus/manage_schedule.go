@@ -20,7 +20,7 @@ func scheduleMessage(req *request, body amqp.Map) {
 		req.refuseFor(e)
 		return
 	}
-	if seen, ok := cmd.Buffer.(*published); ok {
+	if seen, ok := cmd.Buffer.(*filterInput); ok {
 		req.size += seen.size()
 	}
 	if err := t.Place(cmd); err != nil {
@@ -42,7 +42,7 @@ func (req *request) collect(cmd *engine.Send, entries []any) *amqp.Error {
 	if len(entries) == 0 {
 		return message.ArgumentError("The request needs 'messages', a list with at least one.")
 	}
-	seen := seenBy(cmd, len(entries))
+	seen := newFilterInput(cmd, len(entries))
 	for _, v := range entries {
 		entry, _ := v.(amqp.Map)
 		raw, _ := entry.Get("message")
@@ -82,6 +82,6 @@ func cancelScheduled(req *request, body amqp.Map) {
 	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, numbers, t.OfSequence) {
 		return
 	}
-	c := &cancelling{cmd: engine.CancelScheduled{Entity: t.Entity, Origin: req.l.origin, Try: len(parts) > 1}, parts: parts}
+	c := &cancelWalk{cmd: engine.CancelScheduled{Entity: t.Entity, Origin: req.l.origin, Try: len(parts) > 1}, parts: parts}
 	c.ask(req)
 }

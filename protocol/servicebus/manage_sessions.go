@@ -132,7 +132,7 @@ func listSessions(req *request, body amqp.Map) {
 		return
 	}
 	first, last := t.Partitions(0)
-	l := &listing{gathering: gathering{last: last}, skip: int(skip)}
+	l := &sessionListWalk{partitionWalk: partitionWalk{last: last}, skip: int(skip)}
 	l.cmd = engine.ListSessions{
 		Slice: t.Slice(first), Since: event.Time(since), All: event.Time(since) >= event.EndOfTime,
 		Skip: int(skip), Top: int(min(top, maxSessions)),

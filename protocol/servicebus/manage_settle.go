@@ -20,7 +20,7 @@ func renewLock(req *request, body amqp.Map) {
 		return
 	}
 	t := req.l.target
-	r := &renewing{cmd: engine.Renew{Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin}, tokens: tokens, parts: byPartition(tokens, t.OfToken),
+	r := &renewWalk{cmd: engine.Renew{Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin}, tokens: tokens, parts: byPartition(tokens, t.OfToken),
 		until: map[event.LockToken]event.Time{}}
 	r.ask(req)
 }
@@ -64,25 +64,25 @@ func updateDisposition(req *request, body amqp.Map) {
 	if req.part.in != nil && len(parts) > 1 && !inOnePartition(req, tokens, t.OfToken) {
 		return
 	}
-	p := &settlingTokens{parts: parts, try: len(parts) > 1, cmd: engine.Settle{
+	p := &settleWalk{parts: parts, try: len(parts) > 1, cmd: engine.Settle{
 		Entity: t.Entity, SubQueue: t.SubQueue, Origin: req.l.origin, Sessions: held,
 		Outcome: w.Outcome, Changes: w.Changes, Reason: w.Reason, Description: w.Description,
 	}}
 	p.ask(req)
 }
 
-// settlingTokens is a settlement by tokens on its way through the partitions. If the tokens are in
+// settleWalk is a settlement by tokens on its way through the partitions. If the tokens are in
 // several partitions, each is first asked whether it could settle its own, so that a refused
 // request settles nothing. Between the two steps a lock can end, or a partition stop serving. Then
 // the messages of the partitions before it stay settled.
-type settlingTokens struct {
+type settleWalk struct {
 	cmd   engine.Settle
 	parts []share[event.LockToken]
 	next  int
 	try   bool // the partitions are asked whether they could settle
 }
 
-func (p *settlingTokens) ask(req *request) {
+func (p *settleWalk) ask(req *request) {
 	cmd, part := p.cmd, p.parts[p.next]
 	cmd.Slice, cmd.Token, cmd.More = req.l.target.Slice(part.partition), part.of[0], part.of[1:]
 	cmd.Try, cmd.Unread = p.try, len(cmd.Changes) > 0
@@ -91,7 +91,7 @@ func (p *settlingTokens) ask(req *request) {
 
 // answered continues with the next partition. It asks the same one again if that needs the header
 // sizes of the stored messages.
-func (p *settlingTokens) answered(req *request, cmd *engine.Settle, r *engine.Reply) {
+func (p *settleWalk) answered(req *request, cmd *engine.Settle, r *engine.Reply) {
 	if unread := r.Messages(); len(unread) > 0 {
 		p.askAgain(req, *cmd, unread)
 		return
@@ -119,7 +119,7 @@ func settledByToken(req *request, tokens []event.LockToken) {
 	}
 }
 
-func (p *settlingTokens) askAgain(req *request, again engine.Settle, unread []engine.Delivery) {
+func (p *settleWalk) askAgain(req *request, again engine.Settle, unread []engine.Delivery) {
 	c := req.l.c
 	var ahead readAhead
 	defer ahead.drop()
@@ -129,7 +129,7 @@ func (p *settlingTokens) askAgain(req *request, again engine.Settle, unread []en
 		n, err := c.stored.headerSize(req.l.target, d, &ahead)
 		switch {
 		case err != nil:
-			c.stored.damaged(req.l.target, d, err)
+			c.stored.reportDamage(req.l.target, d, err)
 			req.refuse(503, amqp.CondServerBusy, unreadable)
 			return
 		case i == 0:

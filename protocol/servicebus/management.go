@@ -164,7 +164,7 @@ func (req *request) touchAssociated() {
 // ask sends a command to a partition of the entity; onReply handles its success.
 func (req *request) ask(partition uint8, cmd engine.Command, onReply func(*request, *engine.Reply)) {
 	if x := req.part.in; x != nil && req.stages {
-		s := staged{on: req.l.target, partition: partition, bytes: req.size, key: req.key}
+		s := stagedOperation{on: req.l.target, partition: partition, bytes: req.size, key: req.key}
 		switch cmd := cmd.(type) {
 		case *engine.Send:
 			s.key = keyOfSend(cmd)
@@ -205,7 +205,7 @@ func (req *request) asking(cmd engine.Command, onReply func(*request, *engine.Re
 	req.asked++
 	req.limitTime()
 	expected := uint32(expectedSize(cmd))
-	tag := c.pendings.add(pending{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: expected, kept: expected*keeps(cmd) + uint32(req.room)})
+	tag := c.pendings.add(pendingEntry{kind: pendingRequest, link: req.l, request: req, size: uint32(req.size), expected: expected, kept: expected*keeps(cmd) + uint32(req.room)})
 	return engine.Request{Command: cmd, Sink: c.outbox, Tag: tag, Read: req.read}
 }
 

@@ -32,11 +32,11 @@ const (
 // login needs a few kilobytes, and handling more takes time that others wait for.
 const earlyShare = 4
 
-// kept returns a copy of the first n bytes of a peer's text.
-func kept(s string, n int) string { return strings.Clone(message.Short(s, n)) }
+// cloneShort returns a copy of the first n bytes of a peer's text.
+func cloneShort(s string, n int) string { return strings.Clone(message.Short(s, n)) }
 
 // memory counts the bytes that a connection keeps for its peer. Bytes that wait for the engine are
-// counted by [pendings], and those of incomplete deliveries by [unfinished].
+// counted by [pendings], and those of incomplete deliveries by [unfinishedDeliveries].
 type memory struct {
 	allowed  *allowance
 	held     int // of sessions and links

@@ -82,7 +82,7 @@ func (k *oneKey) join(other *oneKey) {
 
 // spreads returns why an operation on a partitioned entity cannot share a partition, or a key, with
 // the earlier ones of the transaction; "": it can.
-func (x *transaction) spreads(s *staged) string {
+func (x *transaction) spreads(s *stagedOperation) string {
 	switch {
 	case s.key.none != "":
 		return s.key.none

@@ -20,8 +20,8 @@ const (
 	pendingRollback  // the same, without the peer waiting
 )
 
-// pending is a request that the engine has not answered, or an attached receiver.
-type pending struct {
+// pendingEntry is a request that the engine has not answered, or an attached receiver.
+type pendingEntry struct {
 	kind       pendingKind
 	settled    bool // the peer wants no answer
 	generation uint32
@@ -35,14 +35,14 @@ type pending struct {
 	link     *link
 	request  *request
 	outcome  engine.SettleOutcome
-	ends     ending
+	ends     endRequest
 	in       *transaction // transaction that the request is part of, or ends; nil: none
 }
 
 // pendings is a table with a stable number for each entry, so that finding an entry by its tag
 // needs no map. It keeps the counts that the connection's limits bound.
 type pendings struct {
-	table      []pending
+	table      []pendingEntry
 	free       int32 // first free entry + 1
 	unanswered int   // entries that get one answer, for which the peer waits
 	requests   int   // unanswered entries of $management nodes
@@ -57,7 +57,7 @@ type pendings struct {
 }
 
 // count adds an entry to the counts, or with -1 removes it.
-func (t *pendings) count(p *pending, n int) {
+func (t *pendings) count(p *pendingEntry, n int) {
 	t.bytes += n * int(p.size)
 	t.paid += n * int(p.paid)
 	t.expected += n * int(p.expected)
@@ -82,7 +82,7 @@ func (t *pendings) count(p *pending, n int) {
 }
 
 // add stores p and returns the tag that finds it.
-func (t *pendings) add(p pending) uint64 {
+func (t *pendings) add(p pendingEntry) uint64 {
 	t.count(&p, 1)
 	i := t.free - 1
 	if i < 0 {
@@ -98,7 +98,7 @@ func (t *pendings) add(p pending) uint64 {
 
 // get returns an entry; nil for a tag that is no longer in use. The pointer is valid until the next
 // add.
-func (t *pendings) get(tag uint64) *pending {
+func (t *pendings) get(tag uint64) *pendingEntry {
 	i := uint32(tag)
 	if int(i) >= len(t.table) {
 		return nil
@@ -124,7 +124,7 @@ func (t *pendings) delivers(s *session, id uint32) bool {
 	if t.unanswered == 0 {
 		return false
 	}
-	return slices.ContainsFunc(t.table, func(p pending) bool {
+	return slices.ContainsFunc(t.table, func(p pendingEntry) bool {
 		return (p.kind == pendingSend || p.kind == pendingDischarge) && !p.settled && p.delivery == id && p.link.s == s
 	})
 }
@@ -135,6 +135,6 @@ func (t *pendings) remove(tag uint64) {
 		return
 	}
 	t.count(e, -1)
-	*e = pending{generation: e.generation + 1, next: t.free}
+	*e = pendingEntry{generation: e.generation + 1, next: t.free}
 	t.free = int32(uint32(tag)) + 1
 }

@@ -11,7 +11,7 @@ func TestTagsAreNotUsedAgain(t *testing.T) {
 	var table pendings
 	tags := map[uint64]bool{}
 	for range 100 {
-		a, b := table.add(pending{kind: pendingSend}), table.add(pending{kind: pendingReceiver})
+		a, b := table.add(pendingEntry{kind: pendingSend}), table.add(pendingEntry{kind: pendingReceiver})
 		if tags[a] || tags[b] || table.unanswered != 1 {
 			t.Fatalf("tags %x and %x again, or %d unanswered", a, b, table.unanswered)
 		}
@@ -33,17 +33,17 @@ func TestTagsAreNotUsedAgain(t *testing.T) {
 // What is counted goes up with each entry and down with it, whatever it is.
 func TestPendingCounts(t *testing.T) {
 	var table pendings
-	fields := cmp.AllowUnexported(pendings{}, pending{})
+	fields := cmp.AllowUnexported(pendings{}, pendingEntry{})
 	for _, test := range []struct {
-		entry pending
+		entry pendingEntry
 		want  pendings
 	}{
-		{pending{kind: pendingSend, size: 7}, pendings{unanswered: 1, bytes: 7}},
-		{pending{kind: pendingSettle}, pendings{unanswered: 1}},
-		{pending{kind: pendingReceiver}, pendings{}},
-		{pending{kind: pendingDetach}, pendings{detaches: 1}},
-		{pending{kind: pendingRequest, size: 5, expected: 9, request: &request{}}, pendings{unanswered: 1, requests: 1, bytes: 5, expected: 9}},
-		{pending{kind: pendingRequest, request: &request{takes: true}}, pendings{unanswered: 1, requests: 1, taking: 1}},
+		{pendingEntry{kind: pendingSend, size: 7}, pendings{unanswered: 1, bytes: 7}},
+		{pendingEntry{kind: pendingSettle}, pendings{unanswered: 1}},
+		{pendingEntry{kind: pendingReceiver}, pendings{}},
+		{pendingEntry{kind: pendingDetach}, pendings{detaches: 1}},
+		{pendingEntry{kind: pendingRequest, size: 5, expected: 9, request: &request{}}, pendings{unanswered: 1, requests: 1, bytes: 5, expected: 9}},
+		{pendingEntry{kind: pendingRequest, request: &request{takes: true}}, pendings{unanswered: 1, requests: 1, taking: 1}},
 	} {
 		tag := table.add(test.entry)
 		for _, want := range []pendings{test.want, {}} {

@@ -10,23 +10,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// published is the data for filters of the messages of one send to a topic. It is the send's buffer
+// filterInput is the data for filters of the messages of one send to a topic. It is the send's buffer
 // as well: the engine releases both at once, and the memory is reused.
-type published struct {
+type filterInput struct {
 	chunk    *chunk // holds the bodies; nil: they have their own memory
 	messages []filter.Message
 	user     int // properties in all messages
 }
 
-var publishedPool = sync.Pool{New: func() any { return new(published) }}
+var publishedPool = sync.Pool{New: func() any { return new(filterInput) }}
 
-// seenBy returns space for the filter data of count messages of a send. It returns nil if the
+// newFilterInput returns space for the filter data of count messages of a send. It returns nil if the
 // target has no filters, or hands the messages on: then filters read them after their arrival.
-func seenBy(cmd *engine.Send, count int) *published {
+func newFilterInput(cmd *engine.Send, count int) *filterInput {
 	if cmd.Entity.Kind != event.Topic || cmd.Destination != nil {
 		return nil
 	}
-	p := publishedPool.Get().(*published)
+	p := publishedPool.Get().(*filterInput)
 	if cap(p.messages) < count {
 		p.messages = make([]filter.Message, 0, count)
 	}
@@ -34,7 +34,7 @@ func seenBy(cmd *engine.Send, count int) *published {
 }
 
 // with returns the buffer of a send whose bodies are in buf, which may be nil.
-func (p *published) with(buf *chunk) engine.Buffer {
+func (p *filterInput) with(buf *chunk) engine.Buffer {
 	if buf != nil {
 		buf.retain()
 	}
@@ -49,14 +49,14 @@ func (p *published) with(buf *chunk) engine.Buffer {
 }
 
 // drop frees the space if nothing is sent.
-func (p *published) drop() {
+func (p *filterInput) drop() {
 	if p != nil {
 		p.Release()
 	}
 }
 
 // read adds an inspected message.
-func (p *published) read(in *message.Sent) {
+func (p *filterInput) read(in *message.Sent) {
 	// never beyond the space: the engine keeps the addresses of messages
 	p.messages = p.messages[:len(p.messages)+1]
 	m := &p.messages[len(p.messages)-1]
@@ -71,7 +71,7 @@ var (
 
 // size returns the bytes of memory in use: they may be many times those of the messages themselves
 // (reliability.md S15).
-func (p *published) size() int {
+func (p *filterInput) size() int {
 	if p == nil {
 		return 0
 	}
@@ -85,7 +85,7 @@ const (
 )
 
 // Release implements engine.Buffer.
-func (p *published) Release() {
+func (p *filterInput) Release() {
 	if p.chunk != nil {
 		p.chunk.Release()
 	}

@@ -14,7 +14,7 @@ func TestPublishedAgain(t *testing.T) {
 	t.Parallel()
 	c := &conn{environment: &environment{newUUID: newUUID, limits: Limits{}.withDefaults()}}
 	topic := &engine.Send{Entity: &engine.Entity{Kind: event.Topic}}
-	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Queue}}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
+	if seen := newFilterInput(&engine.Send{Entity: &engine.Entity{Kind: event.Queue}}, 1); seen != nil || seen.with(nil) != nil || seen.size() != 0 {
 		t.Errorf("%+v; want seen == nil && seen.with(nil) == nil && seen.size() == 0", seen)
 	}
 	full := amqp.AppendProperties(nil, &amqp.Properties{MessageID: amqp.UUID{1}, Subject: amqp.Some("label")})
@@ -23,7 +23,7 @@ func TestPublishedAgain(t *testing.T) {
 	})
 	for range 100 {
 		for _, m := range [][]byte{amqp.AppendData(full, []byte("body")), amqp.AppendData(nil, []byte("x"))} {
-			seen := seenBy(topic, 2)
+			seen := newFilterInput(topic, 2)
 			for range 2 {
 				in, e := c.inspect(m)
 				if e != nil {
@@ -46,7 +46,7 @@ func TestPublishedAgain(t *testing.T) {
 // What is only handed over by a topic is looked at by no filter there.
 func TestPublishedElsewhere(t *testing.T) {
 	t.Parallel()
-	if seen := seenBy(&engine.Send{Entity: &engine.Entity{Kind: event.Topic}, Destination: &engine.Entity{}}, 1); seen != nil {
+	if seen := newFilterInput(&engine.Send{Entity: &engine.Entity{Kind: event.Topic}, Destination: &engine.Entity{}}, 1); seen != nil {
 		t.Errorf("%+v, want nil", seen)
 	}
 }

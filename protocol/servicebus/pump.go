@@ -154,7 +154,7 @@ func (r *receiver) putBack(d *engine.Delivery) {
 	}
 }
 
-// tooLate reports whether the lock of a delivery ended before the peer could see it, because a disk
+// releaseLate reports whether the lock of a delivery ended before the peer could see it, because a disk
 // hung or the session took no transfers. The engine ends the lock and gives the message to the next
 // receiver. The time is read once for the few messages of a turn, and again after a message was
 // read from the log, which can take any time.
@@ -182,10 +182,10 @@ func (r *receiver) deliver(d *engine.Delivery) bool {
 	buf, err := c.stored.encode(head, r.l.target, d, r.view(), &r.ahead, r.next < len(r.waiting))
 	if err != nil {
 		c.out.cancelTransfer(frame)
-		if notNow(err) {
+		if isTemporary(err) {
 			return false
 		}
-		c.stored.damaged(r.l.target, d, err)
+		c.stored.reportDamage(r.l.target, d, err)
 		r.read(d)
 		r.pass() // the peer's credit is not used up
 		return true
@@ -247,7 +247,7 @@ func (r *receiver) sent(d *engine.Delivery) {
 	if r.settled {
 		s.silent.note(id)
 	} else {
-		s.waits(id, unsettled{link: r.l, token: d.Token, until: d.LockedUntil, header: d.Header})
+		s.waits(id, unsettledDelivery{link: r.l, token: d.Token, until: d.LockedUntil, header: d.Header})
 		if r.l.filter != nil {
 			s.messageSessions.note(id)
 		}

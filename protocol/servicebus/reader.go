@@ -13,9 +13,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// inbound is the result of a read: whole frames and protocol headers in a row. The receiver owns
+// readResult is the result of a read: whole frames and protocol headers in a row. The receiver owns
 // one reference of the chunk. err ends the stream; there may be frames before it.
-type inbound struct {
+type readResult struct {
 	chunk *chunk
 	data  []byte
 	// there is one frame, and only its beginning: there was no memory for the rest
@@ -29,13 +29,13 @@ type inbound struct {
 // chunks that bodies stay in, limits that change with the login, and the size of reads.
 type reader struct {
 	source   io.Reader
-	out      chan inbound
+	out      chan readResult
 	quit     <-chan struct{} // closed when the connection no longer takes from out
 	maxFrame atomic.Uint32   // bytes; set by the connection
 	// the peer has presented a valid token: reads may return more than one frame
 	generous atomic.Bool
 	// handles the result of the read with this number; false: not now. nil: out takes all
-	handle func(in inbound, number uint64) bool
+	handle func(in readResult, number uint64) bool
 	offset int64 // in the stream, of the first byte not handed on
 
 	// owned by run
@@ -62,7 +62,7 @@ type waker interface {
 }
 
 func newReader(source net.Conn, quit <-chan struct{}, maxFrame uint32) *reader {
-	r := &reader{source: source, out: make(chan inbound, 1), quit: quit, chunk: newChunk(smallChunk)}
+	r := &reader{source: source, out: make(chan readResult, 1), quit: quit, chunk: newChunk(smallChunk)}
 	r.maxFrame.Store(maxFrame)
 	r.ack, _ = source.(acknowledger)
 	r.waker, _ = source.(waker)
@@ -185,7 +185,7 @@ const cutSize = 1 << 10
 // cut hands on the beginning of a frame and skips the rest of it.
 func (r *reader) cut(size int) bool {
 	binary.BigEndian.PutUint32(r.chunk.buf[r.start:], cutSize)
-	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start : r.start+cutSize : r.start+cutSize], cut: true}
+	in := readResult{chunk: r.chunk.retain(), data: r.chunk.buf[r.start : r.start+cutSize : r.start+cutSize], cut: true}
 	r.offset += int64(size)
 	r.discard = size - cutSize
 	r.start += cutSize
@@ -239,14 +239,14 @@ func (r *reader) hand(whole int, err error, short bool) bool {
 	if whole == r.start && err == nil {
 		return true
 	}
-	in := inbound{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], short: short, err: err}
+	in := readResult{chunk: r.chunk.retain(), data: r.chunk.buf[r.start:whole:whole], short: short, err: err}
 	r.offset += int64(whole - r.start)
 	r.start = whole
 	return r.send(in)
 }
 
 // send hands the owner the result of a read.
-func (r *reader) send(in inbound) bool {
+func (r *reader) send(in readResult) bool {
 	if r.handed++; r.handle != nil && r.handle(in, r.handed) {
 		return true
 	}

@@ -71,7 +71,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	}
 	r.engine.Away = r.away()
 	r.hosts = r.engine.Hosts()
-	r.tag = l.c.pendings.add(pending{kind: pendingReceiver, link: l})
+	r.tag = l.c.pendings.add(pendingEntry{kind: pendingReceiver, link: l})
 	r.engine.Tag = r.tag
 	return r
 }
@@ -212,7 +212,7 @@ func (r *receiver) leave(cause event.ReleaseCause, closed event.LinkClosed) {
 		c.links.release(r.l)
 		r.grant = nil
 	}
-	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause, Closed: closed}, c.pendings.add(pending{kind: pendingDetach, link: r.l}))
+	r.submit(&engine.Detach{Receiver: r.engine, Unsent: unsent, Cause: cause, Closed: closed}, c.pendings.add(pendingEntry{kind: pendingDetach, link: r.l}))
 }
 
 // forget drops the deliveries that the peer has not settled, once its link cannot come back.

@@ -18,8 +18,8 @@ func (c *conn) drain() {
 		c.teardown.recheckClaims()
 	}
 	if short, goes := c.outbox.takePress(); short && c.phase == opened {
-		if pressed(c); goes {
-			evicted(c)
+		if adjustMemory(c); goes {
+			closeEvicted(c)
 		}
 	}
 	c.tearDown()

@@ -106,12 +106,12 @@ func (req *request) goesOn(r *engine.Reply) {
 	}
 	switch {
 	case req.over:
-		req.tooLate(r)
+		req.releaseLate(r)
 		return
 	case c.phase != opened:
 		return
 	case r.Err == nil && len(r.Messages())+len(r.Rules())+len(r.SessionIDs().IDs) > 0 && c.memory.answersWait() && !req.deletes:
-		if req.tooLate(r); req.onRefused != nil {
+		if req.releaseLate(r); req.onRefused != nil {
 			req.onRefused(req)
 		}
 		req.refuse(503, amqp.CondServerBusy, tooManyAnswers)

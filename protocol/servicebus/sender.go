@@ -22,13 +22,13 @@ type sender struct {
 	joining  bool
 	skipping bool // it is over the limit, or there is no memory for it: the rest of it is dropped
 	starved  bool // there was no memory for it
-	delivery incoming
+	delivery incomingDelivery
 	joined   *chunk
 	size     int
 }
 
-// incoming holds the fields of a delivery's first frame.
-type incoming struct {
+// incomingDelivery holds the fields of a delivery's first frame.
+type incomingDelivery struct {
 	id      uint32
 	format  uint32
 	tag     string // as much of it as is allowed; only if more frames follow
@@ -77,7 +77,7 @@ func (s *sender) begin(t *amqp.Transfer) bool {
 		s.l.end(amqp.CondTransferLimit, "A message was sent without credit.")
 		return false
 	}
-	s.delivery = incoming{id: id, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), resumed: t.Resume}
+	s.delivery = incomingDelivery{id: id, format: t.MessageFormat.Or(0), settled: t.Settled.Or(false), resumed: t.Resume}
 	if t.More {
 		s.delivery.tag = clipTag(t.DeliveryTag)
 	}
@@ -281,7 +281,7 @@ func (s *sender) send(body []byte, buf *chunk) {
 		return
 	}
 	size := len(body) + len(cmd.Messages)*sendCost
-	if seen, ok := cmd.Buffer.(*published); ok {
+	if seen, ok := cmd.Buffer.(*filterInput); ok {
 		size += seen.size()
 	}
 	paid := 0
@@ -297,14 +297,14 @@ func (s *sender) send(body []byte, buf *chunk) {
 	asked, refused := engine.Command(cmd), (*engine.Error)(nil)
 	if x := s.delivery.part.in; x != nil {
 		cmd.Buffer = nil // the data for filters belongs to the transaction as well
-		asked, refused = c.transactions.stage(x, cmd, staged{s.l.target, at, len(cmd.Messages), kept.memory(size), keyOfSend(cmd), &kept.stage}, c.now)
+		asked, refused = c.transactions.stage(x, cmd, stagedOperation{s.l.target, at, len(cmd.Messages), kept.memory(size), keyOfSend(cmd), &kept.stage}, c.now)
 	}
 	if refused != nil {
 		s.refuse(refused)
 		return
 	}
 	s.credit.submit()
-	tag := c.pendings.add(pending{
+	tag := c.pendings.add(pendingEntry{
 		kind: pendingSend, link: s.l, delivery: s.delivery.id, settled: s.delivery.settled, size: uint32(size), paid: uint32(paid), in: s.delivery.part.in,
 	})
 	c.batch.add(s.l.target.Host(at), engine.Request{Command: asked, Sink: c.outbox, Tag: tag})
@@ -325,7 +325,7 @@ func (s *sender) accept() {
 }
 
 // sent handles the engine's answer to a send.
-func (s *sender) sent(p *pending, err error) {
+func (s *sender) sent(p *pendingEntry, err error) {
 	s.credit.answered()
 	c := s.l.c
 	if err != nil {

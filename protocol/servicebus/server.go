@@ -171,7 +171,7 @@ func (s *Server) admit(c *conn) string {
 	}
 	switch {
 	case turn && !room:
-		// as [noMemory]
+		// as [closeNoMemory]
 		s.turnAway(c, &amqp.Error{Condition: amqp.CondConnectionForced, Description: noMemoryText}, "no memory")
 	case turn:
 		text := fmt.Sprintf("ConnectionsQuotaExceeded for namespace %s.", s.env.namespace)

@@ -55,7 +55,7 @@ func (c *conn) begin(channel uint16, b *amqp.Begin) {
 		nextIncoming: b.NextOutgoingID, nextOutgoing: 1, window: int64(b.IncomingWindow), advertised: c.allowed.window(),
 	}
 	if !c.memory.reserve(sessionCost) {
-		noMemory(c)
+		closeNoMemory(c)
 		return
 	}
 	c.sessions[channel] = s

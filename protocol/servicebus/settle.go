@@ -26,7 +26,7 @@ func (s *session) disposition(d *amqp.Disposition) {
 		s.end(amqp.CondInvalidField, "The range of a disposition is empty or too large.")
 		return
 	}
-	w := s.c.transactions.wanted(d)
+	w := s.c.transactions.readDisposition(d)
 	// received: not an outcome, whatever the number of deliveries
 	if w.Outcome == 0 && w.bad == nil && !d.Settled {
 		if d := s.unsettled.find(first); d != nil {
@@ -118,8 +118,8 @@ func (r *lostRun) answer(s *session) {
 	r.n = 0
 }
 
-// wanted is the request of a disposition.
-type wanted struct {
+// readDisposition is the request of a disposition.
+type settleRequest struct {
 	message.Settlement
 	part    part
 	settled bool        // the peer waits for no answer
@@ -127,8 +127,8 @@ type wanted struct {
 	why     engine.Code // the same reason for the log
 }
 
-// wanted reads a disposition.
-func (t *transactions) wanted(d *amqp.Disposition) (w wanted) {
+// readDisposition reads a disposition.
+func (t *transactions) readDisposition(d *amqp.Disposition) (w settleRequest) {
 	state := d.State
 	if marked, ok := state.(amqp.TransactionalState); ok {
 		w.part, state = t.partOf(state), marked.Outcome
@@ -148,8 +148,8 @@ func (t *transactions) wanted(d *amqp.Disposition) (w wanted) {
 // settle applies an outcome to one delivery. A delivery that is settled in a transaction, by a peer
 // that waits for the answer, is kept until the transaction ends. A browsed delivery has no lock
 // that a transaction could end, and is settled at once.
-func (s *session) settle(of *delivered, w *wanted) {
-	id, u := of.id, of.unsettled
+func (s *session) settle(of *deliveryEntry, w *settleRequest) {
+	id, u := of.id, of.unsettledDelivery
 	l := u.link
 	l.touch()
 	switch {
@@ -183,7 +183,7 @@ func (s *session) settle(of *delivered, w *wanted) {
 }
 
 // settle hands an outcome to the engine, or to a transaction.
-func (l *link) settle(id uint32, of *unsettled, w *wanted) {
+func (l *link) settle(id uint32, of *unsettledDelivery, w *settleRequest) {
 	c, at := l.c, l.target.OfToken(of.token)
 	cmd := engine.Settle{
 		Entity: l.target.Entity, Slice: l.target.Slice(at), SubQueue: l.target.SubQueue, Origin: l.origin,
@@ -195,7 +195,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 	} else {
 		kept := cmd
 		kept.Final = w.settled
-		asked, err := c.transactions.stage(x, &kept, staged{on: l.target, partition: at, bytes: changesSize(w.Changes), key: keyOfGrant(l.receiver.grant)}, c.now)
+		asked, err := c.transactions.stage(x, &kept, stagedOperation{on: l.target, partition: at, bytes: changesSize(w.Changes), key: keyOfGrant(l.receiver.grant)}, c.now)
 		if err != nil {
 			cond, text := l.describe(err)
 			l.refuseSettlement(id, of, w, refusal(cond.symbol, text), err.Code)
@@ -207,7 +207,7 @@ func (l *link) settle(id uint32, of *unsettled, w *wanted) {
 	if w.settled {
 		c.in.short = false // the settlement is on its way to the log; see input.acknowledge
 	} else {
-		req.Sink, req.Tag = c.outbox, c.pendings.add(pending{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome, in: w.part.in})
+		req.Sink, req.Tag = c.outbox, c.pendings.add(pendingEntry{kind: pendingSettle, link: l, delivery: id, outcome: w.Outcome, in: w.part.in})
 	}
 	if w.Outcome == engine.Release {
 		l.receiver.stepBack()
@@ -225,7 +225,7 @@ func changesSize(changes event.Changes) (bytes int) {
 
 // refuseSettlement refuses an outcome without asking the engine. The transaction of the settlement
 // has failed. The lock counts as ended after the time that this connection knows.
-func (l *link) refuseSettlement(id uint32, of *unsettled, w *wanted, bad *amqp.Error, why engine.Code) {
+func (l *link) refuseSettlement(id uint32, of *unsettledDelivery, w *settleRequest, bad *amqp.Error, why engine.Code) {
 	c := l.c
 	w.part.in.fail()
 	if !l.browses {
@@ -252,7 +252,7 @@ func (s *session) rejectSettlement(id uint32, path string, symbol amqp.Symbol, t
 // stagedIn notes the result of a settlement in a transaction. A delivery whose lock has ended is no
 // longer kept. A delivery that is settled in a transaction still has its lock, although a second
 // settlement is refused as if it had none.
-func (s *session) stagedIn(p *pending, err error) {
+func (s *session) stagedIn(p *pendingEntry, err error) {
 	of := s.unsettled.find(p.delivery)
 	switch {
 	case err == nil && of != nil:
@@ -260,21 +260,21 @@ func (s *session) stagedIn(p *pending, err error) {
 		p.in.settled = append(p.in.settled, sentDelivery{s, p.delivery})
 	case err != nil:
 		p.in.refused(err)
-		if of != nil && of.in == nil && lockEnded(err) {
+		if of != nil && of.in == nil && isLockEnded(err) {
 			s.drop(of)
 		}
 	}
 }
 
-// lockEnded reports whether a settlement was refused because there is no lock.
-func lockEnded(err error) bool {
+// isLockEnded reports whether a settlement was refused because there is no lock.
+func isLockEnded(err error) bool {
 	var refused *engine.Error
 	return errors.As(err, &refused) && slices.Contains([]engine.Code{engine.LockLost, engine.SessionLockLost, engine.NotFound}, refused.Code)
 }
 
 // settled handles the engine's answer to a settlement: the same outcome, settled unless it waits
 // for a commit; or rejected with the error (0.8, 0.9, 7.3).
-func (l *link) settled(p *pending, err error) {
+func (l *link) settled(p *pendingEntry, err error) {
 	c := l.c
 	if p.in != nil {
 		l.s.stagedIn(p, err)

@@ -38,9 +38,9 @@ const (
 
 var errNoMemory = &engine.Error{Code: engine.Busy, Text: noMemoryText}
 
-// keptBy returns a function that counts the bytes that a connection keeps, except chunks that are
+// memoryCounter returns a function that counts the bytes that a connection keeps, except chunks that are
 // paid for.
-func keptBy(c *conn) func() int {
+func memoryCounter(c *conn) func() int {
 	m := &c.memory
 	return func() int {
 		return m.held + m.answered + m.staged + m.partly + c.pendings.bytes - c.pendings.paid + c.pendings.kept + c.out.memory() + c.outstanding.count*unsettledCost
@@ -86,10 +86,10 @@ func (m *memory) close() {
 	m.share.Close()
 }
 
-// pressed is called once a second while memory is short, and once when it no longer is. A
+// adjustMemory is called once a second while memory is short, and once when it no longer is. A
 // connection that exceeds its share frees what it can: it drops incomplete deliveries, the newest
 // first, and refuses them once their last frame arrives.
-func pressed(c *conn) {
+func adjustMemory(c *conn) {
 	m := &c.memory
 	short := m.share.Level() > budget.Enough
 	c.reader.save(short && m.share.Exceeds(0))
@@ -137,18 +137,18 @@ func (t *timers) squeezed(c *conn, is bool) {
 	case t.stuck.IsZero():
 		t.stuck = c.now
 	case c.now.Sub(t.stuck) >= stuckTime && c.phase == opened:
-		evicted(c)
+		closeEvicted(c)
 	}
 }
 
-// noMemory closes the connection, because there is no memory for the peer's request. After this
+// closeNoMemory closes the connection, because there is no memory for the peer's request. After this
 // condition every SDK connects again. After resource-limit-exceeded the Go SDK stops trying, and
 // after server-busy it tries the same connection again and again.
-func noMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
+func closeNoMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
 
-// evicted closes the connection, because it exceeds its share while memory is short. Its peer may
-// connect again, see [noMemory].
-func evicted(c *conn) {
+// closeEvicted closes the connection, because it exceeds its share while memory is short. Its peer may
+// connect again, see [closeNoMemory].
+func closeEvicted(c *conn) {
 	if c.phase == opened {
 		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())
 		c.closeFor(event.ClosedByBroker, amqp.CondConnectionForced, stuckText)

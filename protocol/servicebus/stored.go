@@ -11,15 +11,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// stored reads messages back, for deliveries and for answers to requests.
-type stored struct {
+// messageReader reads messages back, for deliveries and for answers to requests.
+type messageReader struct {
 	broker engine.Broker
 	limits *Limits
 	log    *slog.Logger
 }
 
 // encode reads a delivery's bytes and appends the message to dst.
-func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v message.View, ahead *readAhead, far bool) ([]byte, error) {
+func (s *messageReader) encode(dst []byte, target engine.Target, d *engine.Delivery, v message.View, ahead *readAhead, far bool) ([]byte, error) {
 	host := target.Host(target.OfSequence(d.Sequence))
 	var changes [][]byte
 	for i := range d.Changes {
@@ -39,15 +39,15 @@ func (s *stored) encode(dst []byte, target engine.Target, d *engine.Delivery, v 
 	return message.AppendDelivery(dst, body, d, changes, v)
 }
 
-// notNow reports whether stored bytes could not be read for a temporary reason.
-func notNow(err error) bool {
+// isTemporary reports whether stored bytes could not be read for a temporary reason.
+func isTemporary(err error) bool {
 	refusal := (*engine.Error)(nil)
 	return errors.As(err, &refusal) && refusal.Code == engine.Busy
 }
 
-// damaged reports a stored message that cannot be read back, unless the reason is temporary.
-func (s *stored) damaged(target engine.Target, d *engine.Delivery, err error) {
-	if notNow(err) {
+// reportDamage reports a stored message that cannot be read back, unless the reason is temporary.
+func (s *messageReader) reportDamage(target engine.Target, d *engine.Delivery, err error) {
+	if isTemporary(err) {
 		return
 	}
 	// it was received and deleted, or browsed, and is not needed any more
@@ -76,7 +76,7 @@ func unreadableBecause(err error) string {
 
 // list returns the list of messages of an answer, cut before it exceeds room bytes; it always has
 // the first message.
-func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v message.View, room int) amqp.List {
+func (s *messageReader) list(target engine.Target, deliveries []engine.Delivery, v message.View, room int) amqp.List {
 	var ahead readAhead
 	defer ahead.drop()
 	var messages amqp.List
@@ -84,16 +84,16 @@ func (s *stored) list(target engine.Target, deliveries []engine.Delivery, v mess
 		d := &deliveries[i]
 		b, err := s.encode(nil, target, d, v, &ahead, i+1 < len(deliveries))
 		for range readTries {
-			if !notNow(err) {
+			if !isTemporary(err) {
 				break
 			}
 			b, err = s.encode(nil, target, d, v, &ahead, i+1 < len(deliveries))
 		}
-		if notNow(err) {
+		if isTemporary(err) {
 			break
 		}
 		if err != nil {
-			s.damaged(target, d, err)
+			s.reportDamage(target, d, err)
 			continue
 		}
 		if room -= len(b) + entryRoom; room < 0 && len(messages) > 0 {
@@ -119,7 +119,7 @@ const (
 
 // headerSize returns the bytes of a stored message that are not body or footer. It reads only the
 // beginning of a large message.
-func (s *stored) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
+func (s *messageReader) headerSize(t engine.Target, d *engine.Delivery, ahead *readAhead) (int, error) {
 	start := int(min(d.Body.Size, uint32(s.limits.HeaderSize)+headerRoom))
 	host := t.Host(t.OfSequence(d.Sequence))
 	if err := ahead.fill(s.broker, host, &d.Body, start, false); err != nil {

@@ -10,13 +10,13 @@ import (
 
 // ask asks the partition to end a transaction, and registers p for its answer. The transaction's id
 // is unknown from now on.
-func (t *transactions) ask(x *transaction, cmd engine.Command, p pending) {
+func (t *transactions) ask(x *transaction, cmd engine.Command, p pendingEntry) {
 	t.end(x)
 	t.c.batch.add(x.host, engine.Request{Command: cmd, Sink: t.c.outbox, Tag: t.c.pendings.add(p)})
 }
 
 // askRollback asks the partition to roll a transaction back, and registers p for its answer.
-func (t *transactions) askRollback(x *transaction, cause event.AbortCause, p pending) {
+func (t *transactions) askRollback(x *transaction, cause event.AbortCause, p pendingEntry) {
 	t.ask(x, &engine.Rollback{Transaction: x.id, Slice: x.slice, Origin: x.coordinator.origin, Cause: cause}, p)
 }
 
@@ -26,7 +26,7 @@ func (t *transactions) rollBack(x *transaction, cause event.AbortCause) {
 		t.end(x)
 		return
 	}
-	t.askRollback(x, cause, pending{kind: pendingRollback, in: x})
+	t.askRollback(x, cause, pendingEntry{kind: pendingRollback, in: x})
 }
 
 // coordinatorGone rolls back the transactions declared on a coordinator that is gone. If other

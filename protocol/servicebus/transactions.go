@@ -116,8 +116,8 @@ func (t *transactions) find(id []byte) *transaction {
 	return t.open[event.TransactionID(id)]
 }
 
-// staged describes an operation that will be part of a transaction.
-type staged struct {
+// stagedOperation describes an operation that will be part of a transaction.
+type stagedOperation struct {
 	on        engine.Target // target of the operation
 	partition uint8         // of the target
 	messages  int           // number to send
@@ -128,7 +128,7 @@ type staged struct {
 
 // stage registers an operation in a transaction, and returns the command for its partition. If it
 // refuses the operation, it marks the transaction as failed.
-func (t *transactions) stage(x *transaction, operation engine.Command, s staged, now time.Time) (engine.Command, *engine.Error) {
+func (t *transactions) stage(x *transaction, operation engine.Command, s stagedOperation, now time.Time) (engine.Command, *engine.Error) {
 	s.bytes += stagedCost
 	if !t.c.memory.reserve(s.bytes) {
 		x.failed = true
@@ -156,7 +156,7 @@ func (t *transactions) stage(x *transaction, operation engine.Command, s staged,
 }
 
 // check refuses an invalid operation. It counts an accepted one among those of all connections.
-func (t *transactions) check(x *transaction, s *staged) *engine.Error {
+func (t *transactions) check(x *transaction, s *stagedOperation) *engine.Error {
 	switch {
 	case t.open[x.id] != x: // it was discharged while the operation was not complete
 		return engine.NoTransaction(x.id[:])

@@ -15,7 +15,7 @@ func (c *conn) takeTurn() {
 // readTurn is a turn of the reader, with the frames of one read. It accepts only ordinary frames of
 // an open connection. It reports whether they have been handled; if not, run does it. Frames are
 // handled in order: those of all earlier reads must have been handled.
-func (c *conn) readTurn(in inbound, number uint64) bool {
+func (c *conn) readTurn(in readResult, number uint64) bool {
 	if in.err != nil || !c.turn.TryLock() {
 		return false
 	}
@@ -34,7 +34,7 @@ func (c *conn) readTurn(in inbound, number uint64) bool {
 	})
 	if c.failed != nil || c.phase != opened || c.in.waits() || !c.mayRead() {
 		select {
-		case c.reader.out <- inbound{}: // run checks for work before it takes more
+		case c.reader.out <- readResult{}: // run checks for work before it takes more
 		default: // it is about to check
 		}
 	}

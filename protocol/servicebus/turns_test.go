@@ -72,7 +72,7 @@ func TestReaderMustWait(t *testing.T) {
 		}{
 			{"nobody has it", func() {}, 0, true},
 			{"a read is with run", func() {}, 1, false},
-			{"frames wait", func() { c.in.keep(inbound{chunk: newChunk(1)}) }, 0, false},
+			{"frames wait", func() { c.in.keep(readResult{chunk: newChunk(1)}) }, 0, false},
 			{"they do not any more", func() { c.in.takeRest().chunk.Release() }, 0, true},
 			{"too much is not answered", func() { c.pendings.bytes += 1 << 30 }, 0, false},
 			{"it is", func() { c.pendings.bytes -= 1 << 30 }, 0, true},
@@ -81,7 +81,7 @@ func TestReaderMustWait(t *testing.T) {
 			synctest.Wait() // until run has nothing to do
 			c.turn.Lock()
 			test.before()
-			in := inbound{chunk: newChunk(1)}
+			in := readResult{chunk: newChunk(1)}
 			if c.readTurn(in, c.in.taken+1+test.behind) {
 				t.Errorf("%s: two have the turn", test.name)
 			}

@@ -2,10 +2,10 @@ package servicebus
 
 import "slices"
 
-// unfinished holds the incomplete deliveries that have buffered bytes. The oldest one may always
+// unfinishedDeliveries holds the incomplete deliveries that have buffered bytes. The oldest one may always
 // grow, up to the size that its entity allows; the others share the rest of a limit (reliability.md
 // 8, docs/decisions/0083). Before the login none may grow beyond the limit.
-type unfinished struct {
+type unfinishedDeliveries struct {
 	senders []*sender // in the order in which their deliveries began
 	bytes   int       // buffered of all deliveries
 }
@@ -19,17 +19,19 @@ const fourLargest = 4
 const readRoom = 2 * largeChunk
 
 // begin adds the delivery of a sender.
-func (u *unfinished) begin(s *sender) { u.senders = append(u.senders, s) }
+func (u *unfinishedDeliveries) begin(s *sender) { u.senders = append(u.senders, s) }
 
 // end removes it: it is complete, or dropped.
-func (u *unfinished) end(s *sender) {
+func (u *unfinishedDeliveries) end(s *sender) {
 	i := slices.Index(u.senders, s)
 	u.senders = slices.Delete(u.senders, i, i+1)
 	u.bytes -= s.size
 }
 
 // oldest reports whether no other unfinished delivery began before the sender's.
-func (u *unfinished) oldest(s *sender) bool { return len(u.senders) == 0 || u.senders[0] == s }
+func (u *unfinishedDeliveries) oldest(s *sender) bool {
+	return len(u.senders) == 0 || u.senders[0] == s
+}
 
 // mayJoin reports whether that many more bytes of the sender's delivery may be kept until its last
 // frame arrives.
@@ -48,7 +50,7 @@ func (s *sender) mayJoin(bytes int) bool {
 }
 
 // shedNewest drops the delivery that began last, and reports whether there was one.
-func (u *unfinished) shedNewest() bool {
+func (u *unfinishedDeliveries) shedNewest() bool {
 	if len(u.senders) == 0 {
 		return false
 	}

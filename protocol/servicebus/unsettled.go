@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// unsettled is a delivery that the peer has to settle.
-type unsettled struct {
+// unsettledDelivery is a delivery that the peer has to settle.
+type unsettledDelivery struct {
 	link   *link
 	token  event.LockToken
 	until  event.Time // end of the lock, as far as this connection knows
@@ -22,19 +22,19 @@ type unsettled struct {
 // expired reports whether the lock has ended, as far as this connection knows. A lock under a
 // message session ends with the session, and one that a transaction relies on not before the end of
 // the transaction.
-func (u *unsettled) expired(now event.Time) bool {
+func (u *unsettledDelivery) expired(now event.Time) bool {
 	return u.until <= now && u.link.filter == nil && u.in == nil
 }
 
 // waits registers a delivery that the peer has to settle.
-func (s *session) waits(id uint32, u unsettled) {
+func (s *session) waits(id uint32, u unsettledDelivery) {
 	s.unsettled.add(id, u)
 	u.link.receiver.unsettled++
 	s.c.outstanding.add(u.token, sentDelivery{s, id})
 }
 
 // forget removes a delivery that need not be settled any more, and returns it.
-func (s *session) forget(d *delivered) unsettled {
+func (s *session) forget(d *deliveryEntry) unsettledDelivery {
 	u := s.unsettled.remove(d)
 	u.link.receiver.unsettled--
 	s.c.outstanding.remove(u.token)
@@ -43,7 +43,7 @@ func (s *session) forget(d *delivered) unsettled {
 
 // drop is forget for a delivery that is settled, or whose lock has ended. A later disposition for
 // it is refused, or not answered if its link is gone by then.
-func (s *session) drop(d *delivered) unsettled {
+func (s *session) drop(d *deliveryEntry) unsettledDelivery {
 	id := d.id
 	u := s.forget(d)
 	if u.link.detached {
@@ -67,15 +67,15 @@ func (s *session) forgetAll() {
 // sent. Settled ones stay in it until add removes them. Ids wrap around, and are never further
 // apart than 2^31.
 type deliveries struct {
-	list  []delivered
+	list  []deliveryEntry
 	count int // without the settled ones
 }
 
-// delivered is an entry of deliveries. In a settled entry, gap is the known number of settled
+// deliveryEntry is an entry of deliveries. In a settled entry, gap is the known number of settled
 // entries in a row from this one on.
-type delivered struct {
+type deliveryEntry struct {
 	id, gap uint32
-	unsettled
+	unsettledDelivery
 }
 
 // keptDeliveries is the maximum number of entries for which memory is kept while there are none.
@@ -83,18 +83,18 @@ const keptDeliveries = 1024
 
 // add appends the newest delivery. It removes the settled entries when they are the majority, so
 // each costs little.
-func (o *deliveries) add(id uint32, u unsettled) {
+func (o *deliveries) add(id uint32, u unsettledDelivery) {
 	if n := len(o.list); n >= 64 && n > 2*o.count {
-		o.list = slices.DeleteFunc(o.list, func(d delivered) bool { return d.gap > 0 })
+		o.list = slices.DeleteFunc(o.list, func(d deliveryEntry) bool { return d.gap > 0 })
 	}
-	o.list = append(o.list, delivered{id: id, unsettled: u})
+	o.list = append(o.list, deliveryEntry{id: id, unsettledDelivery: u})
 	o.count++
 }
 
 // remove marks an entry as settled and returns its delivery.
-func (o *deliveries) remove(d *delivered) unsettled {
-	u := d.unsettled
-	d.gap, d.unsettled = 1, unsettled{}
+func (o *deliveries) remove(d *deliveryEntry) unsettledDelivery {
+	u := d.unsettledDelivery
+	d.gap, d.unsettledDelivery = 1, unsettledDelivery{}
 	if o.count--; o.count == 0 {
 		if o.list = o.list[:0]; cap(o.list) > keptDeliveries {
 			o.list = nil
@@ -105,7 +105,7 @@ func (o *deliveries) remove(d *delivered) unsettled {
 
 // find returns the entry with an id, nil if that delivery is not waiting to be settled. The pointer
 // is valid until the next add.
-func (o *deliveries) find(id uint32) *delivered {
+func (o *deliveries) find(id uint32) *deliveryEntry {
 	i := o.from(id)
 	if i == len(o.list) || o.list[i].id != id || o.list[i].gap > 0 {
 		return nil
@@ -131,9 +131,9 @@ func (o *deliveries) from(id uint32) int {
 
 // all iterates over the deliveries that wait to be settled, in order. They may be removed during
 // the iteration.
-func (o *deliveries) all() iter.Seq[*delivered] {
+func (o *deliveries) all() iter.Seq[*deliveryEntry] {
 	list := o.list
-	return func(yield func(*delivered) bool) {
+	return func(yield func(*deliveryEntry) bool) {
 		for i := 0; i < len(list); i += max(1, int(list[i].gap)) {
 			if list[i].gap == 0 && !yield(&list[i]) {
 				return

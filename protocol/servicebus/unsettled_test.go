@@ -56,7 +56,7 @@ func TestUnsettledIn(t *testing.T) {
 	for range 20_000 {
 		if rng.IntN(3) > 0 {
 			if rng.IntN(4) > 0 { // else it was sent settled
-				s.waits(next, unsettled{link: l})
+				s.waits(next, unsettledDelivery{link: l})
 				waiting[next] = true
 			}
 			next++
@@ -84,7 +84,7 @@ func TestUnsettledIn(t *testing.T) {
 	}
 	s.forgetAll()
 	for range 50_000 {
-		s.waits(next, unsettled{link: l})
+		s.waits(next, unsettledDelivery{link: l})
 		next++
 	}
 	received := &amqp.Disposition{Role: amqp.RoleReceiver, First: next - 50_000, Last: amqp.Some(next - 1), State: amqp.Received{}}
