@@ -22,7 +22,7 @@ func (r *request) authenticate() error {
 	case errors.Is(err, caller.ErrNoToken):
 		return refuse(http.StatusUnauthorized, 0, "MissingToken: The authorization header was not found.")
 	case errors.Is(err, caller.ErrPlain):
-		return refuse(http.StatusUnauthorized, 40100, "Unauthorized: Basic authentication is accepted over TLS and on loopback alone: others could read the key.")
+		return refuse(http.StatusUnauthorized, 40100, "Unauthorized: Basic authentication is accepted only over TLS and on loopback; elsewhere others could read the key.")
 	case errors.Is(err, caller.ErrAddress):
 		return refuse(http.StatusTooManyRequests, 0, "Too many tokens from this address were invalid; try again in a minute.")
 	case err != nil:

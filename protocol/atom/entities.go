@@ -50,7 +50,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	}
 	d := entry.Entity
 	if d == nil || (d.Kind == event.Subscription) != (r.route.kind == subscriptionPath) {
-		return badRequest("The body of the request does not describe what the path '%s' names.", caller.Clip(r.route.path, maxShown))
+		return badRequest("The body of the request does not describe the kind of entity that the path '%s' names.", caller.Clip(r.route.path, maxShown))
 	}
 	old, path := r.target()
 	mode, status := engine.CreateOnly, http.StatusCreated

@@ -203,7 +203,7 @@ func (t token) String() string {
 	case t.text == "" && !t.quoted:
 		return "the end"
 	case t.is("("), t.is(")"):
-		return t.text + ": parentheses stand only behind startswith"
+		return t.text + ": parentheses are allowed only after startswith"
 	}
 	return "'" + caller.Clip(t.text, maxName) + "'"
 }
@@ -259,7 +259,7 @@ func (p *filterParser) readComparison() (comparison, error) {
 	t := p.next()
 	c.operator = strings.ToLower(t.text)
 	if operators[c.operator] == nil || t.quoted {
-		return c, invalidFilter("Behind '%s' one of eq, ne, gt, ge, lt, le is expected, not %s.", caller.Clip(first.text, maxName), t)
+		return c, invalidFilter("After '%s' one of eq, ne, gt, ge, lt, le is expected, not %s.", caller.Clip(first.text, maxName), t)
 	}
 	return c, p.readValue(&c)
 }

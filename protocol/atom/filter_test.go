@@ -103,10 +103,10 @@ func TestFiltersRefused(t *testing.T) {
 		{queues, "name eq 'x'", "The specified property 'name' does not exist or is not allowed."},
 		{queues, "not path eq 'x'", "The specified property 'not' does not exist or is not allowed."},
 		{queues, "'path' eq 'x'", "A property is expected, not 'path'."},
-		{queues, "(path eq 'x')", "A property is expected, not (: parentheses stand only behind startswith."},
-		{queues, "path", "Behind 'path' one of eq, ne, gt, ge, lt, le is expected, not the end."},
-		{queues, "path = 'x'", "Behind 'path' one of eq, ne, gt, ge, lt, le is expected, not '='."},
-		{queues, "path startswith 'x'", "Behind 'path' one of eq, ne, gt, ge, lt, le is expected, not 'startswith'."},
+		{queues, "(path eq 'x')", "A property is expected, not (: parentheses are allowed only after startswith."},
+		{queues, "path", "After 'path' one of eq, ne, gt, ge, lt, le is expected, not the end."},
+		{queues, "path = 'x'", "After 'path' one of eq, ne, gt, ge, lt, le is expected, not '='."},
+		{queues, "path startswith 'x'", "After 'path' one of eq, ne, gt, ge, lt, le is expected, not 'startswith'."},
 		{queues, "path eq x", "'path' is compared with a text in single quotes, not with 'x'."},
 		{queues, "path eq 'x", "'path' is compared with a text in single quotes, not with a text without its closing quote."},
 		{queues, "path eq 'x''", "'path' is compared with a text in single quotes, not with a text without its closing quote."},
@@ -114,7 +114,7 @@ func TestFiltersRefused(t *testing.T) {
 		{queues, "path eq 'x' path eq 'y'", "'and' or 'or' is expected, not 'path'."},
 		{queues, "path eq 'x' and", "A property is expected, not the end."},
 		{queues, "path eq 'x' 'and' path eq 'y'", "'and' or 'or' is expected, not 'and'."},
-		{queues, "path eq 'x')", "'and' or 'or' is expected, not ): parentheses stand only behind startswith."},
+		{queues, "path eq 'x')", "'and' or 'or' is expected, not ): parentheses are allowed only after startswith."},
 		{queues, "messageCount gt 'x'", "'messagecount' is compared with a whole number, not with 'x'."},
 		{queues, "messageCount gt '1'", "'messagecount' is compared with a whole number, not with '1'."},
 		{queues, "messageCount gt 1.5", "'messagecount' is compared with a whole number, not with '1.5'."},
@@ -214,7 +214,7 @@ func TestFilterBounds(t *testing.T) {
 		}
 	}
 	c.queues = 10_001
-	const most = "Invalid Filter. The list has more than 10000 entries, which is the most that a filter looks at."
+	const most = "Invalid Filter. The list has more than 10000 entries, which is the limit of a filter."
 	a.get(filtered("/$Resources/Queues", "path eq 'q-00007'")).is(400, most)
 	// a full page needs no more
 	a.get(filtered("/$Resources/Queues", "path ge 'q-00007'")+"&$top=5").is(200, "q-00007", `rel="next"`)

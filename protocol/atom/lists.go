@@ -100,7 +100,7 @@ func look[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, er
 			return found[min(p.skip, len(found)):], err
 		}
 		if at >= maxLooked {
-			return nil, invalidFilter("The list has more than %d entries, which is the most that a filter looks at.", maxLooked)
+			return nil, invalidFilter("The list has more than %d entries, which is the limit of a filter.", maxLooked)
 		}
 		chosen, err := choose(piece)
 		if err != nil {

@@ -174,7 +174,7 @@ func (c *conn) run() {
 func (c *conn) guard(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			c.log.Error("servicebus: panic, connection dropped", "panic", r, "stack", string(debug.Stack()))
+			c.log.Error("servicebus: panic, connection closed", "panic", r, "stack", string(debug.Stack()))
 			c.failed = errPanic
 			c.onPanic()
 		}

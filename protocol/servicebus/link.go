@@ -92,7 +92,7 @@ func (s *session) attach(a *amqp.Attach) {
 			l.receiver.start()
 		}
 	}
-	c.log.Debug("servicebus: link attached", "link", loggable(l.name), "entity", l.at.path, "peer sends", a.Role == amqp.RoleSender)
+	c.log.Debug("servicebus: link attached", "link", loggable(l.name), "entity", l.at.path, "peer_sends", a.Role == amqp.RoleSender)
 }
 
 // resolve finds the link's entity or node, and checks that the peer may have the link.

@@ -36,7 +36,7 @@ func receiveDeferred(req *request, body amqp.Map) {
 		req.bad(needsNumbers)
 		return
 	case len(numbers) > maxDeferred:
-		req.bad(fmt.Sprintf("The request asks for %d messages; %d is the most.", len(numbers), maxDeferred))
+		req.bad(fmt.Sprintf("The request asks for %d messages; the limit is %d.", len(numbers), maxDeferred))
 		return
 	}
 	id, named, ok := message.SessionID(body)

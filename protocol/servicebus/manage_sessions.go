@@ -101,7 +101,7 @@ func answerState(req *request, host engine.PartitionID, r *engine.Reply) {
 		defer ahead.drop()
 		b, err := ahead.blob(c.broker, host, stored, false)
 		if err != nil {
-			c.log.Error("servicebus: session state not shown, "+unreadableBecause(err), "entity", req.l.at.path,
+			c.log.Error("servicebus: session state unreadable: "+unreadableBecause(err), "entity", req.l.at.path,
 				"partition", host, "position", uint64(stored.Position), "error", err)
 			c.broker.ReportDamage(host, event.LockToken{}, err)
 			req.refuse(503, amqp.CondServerBusy, "The stored session state cannot be read now.")

@@ -73,7 +73,7 @@ func (about concern) absent(t engine.Target) string {
 	return ""
 }
 
-const notInsideText = "The operation cannot be part of a transaction: it concerns the entity, or messages that nobody has locked."
+const notInsideText = "The operation cannot be part of a transaction: it concerns the entity, or messages without a lock."
 
 // keyAssociatedLink names, in a request, the link of the connection that the request belongs to.
 const keyAssociatedLink = "associated-link-name"

@@ -128,7 +128,7 @@ func TestUnreadableBody(t *testing.T) {
 		err  error
 		said string
 	}{
-		{log.ErrChecksum, "servicebus: message not delivered, its stored bytes are damaged"},
+		{log.ErrChecksum, "servicebus: message not delivered: its stored bytes are damaged"},
 		{event.ErrErased, ""},
 	} {
 		t.Run(c.err.Error(), func(t *testing.T) {

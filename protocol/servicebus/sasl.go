@@ -34,7 +34,7 @@ type sasl struct {
 // Reasons to refuse a login.
 var (
 	errNotOffered = errors.New("servicebus: the mechanism was not offered")
-	errWrongKey   = errors.New("servicebus: there is no such rule with such a key")
+	errWrongKey   = errors.New("servicebus: unknown rule or wrong key")
 )
 
 // takesPlain reports whether PLAIN can succeed, which also needs a key.
@@ -63,7 +63,7 @@ func (s *sasl) login(init *amqp.SASLInit) (*access.Grant, error) {
 // name and a key of it (RFC 4616).
 func (s *sasl) plain(response []byte) (*access.Grant, error) {
 	if !s.takesPlain() {
-		s.log.Warn("servicebus: PLAIN refused, it was not offered")
+		s.log.Warn("servicebus: PLAIN refused: not offered")
 		return nil, errNotOffered
 	}
 	parts := bytes.Split(response, []byte{0})

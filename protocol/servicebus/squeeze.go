@@ -150,7 +150,7 @@ func closeNoMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemor
 // connect again, see [closeNoMemory].
 func closeEvicted(c *conn) {
 	if c.phase == opened {
-		c.log.Info("servicebus: connection closed for want of memory", "kept", c.memory.kept())
+		c.log.Info("servicebus: connection closed: memory is short", "kept", c.memory.kept())
 		c.closeFor(event.ClosedByBroker, amqp.CondConnectionForced, stuckText)
 	}
 }

@@ -52,7 +52,7 @@ func (s *messageReader) reportDamage(target engine.Target, d *engine.Delivery, e
 	}
 	// it was received and deleted, or browsed, and is not needed any more
 	if errors.Is(err, event.ErrErased) && d.Token == (event.LockToken{}) {
-		s.log.Warn("servicebus: message not delivered: it had waited for its receiver for so long that its body is gone", "entity", target.Entity.Path,
+		s.log.Warn("servicebus: delivery dropped: the body was freed while the message waited for its receiver", "entity", target.Entity.Path,
 			"sequence", uint64(d.Sequence))
 		return
 	}
@@ -61,7 +61,7 @@ func (s *messageReader) reportDamage(target engine.Target, d *engine.Delivery, e
 		s.broker.ReportDamage(host, d.Token, fmt.Errorf("message %d of '%s': %w", d.Sequence, target.Entity.Path, event.ErrErased))
 		return
 	}
-	s.log.Error("servicebus: message not delivered, "+unreadableBecause(err), "entity", target.Entity.Path,
+	s.log.Error("servicebus: message not delivered: "+unreadableBecause(err), "entity", target.Entity.Path,
 		"sequence", uint64(d.Sequence), "partition", host, "position", uint64(d.Body.Position), "error", err)
 	s.broker.ReportDamage(host, d.Token, err)
 }

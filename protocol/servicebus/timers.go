@@ -74,11 +74,11 @@ func (t *timers) fire(c *conn) {
 		}
 	case c.phase < opened:
 		if due(t.began.Add(c.limits.Handshake)) {
-			c.log.Info("servicebus: no open in time")
+			c.log.Info("servicebus: open timed out")
 			c.phase = over
 		}
 	case !c.allowed.loggedIn && due(t.began.Add(c.limits.FirstToken)):
-		c.log.Info("servicebus: no valid token in time")
+		c.log.Info("servicebus: login timed out")
 		t.force(c, "The connection was closed because no valid token was put in time.")
 	case due(t.silence(c)):
 		t.force(c, fmt.Sprintf("The connection was inactive for more than the allowed %d milliseconds.", c.limits.IdleTimeout.Milliseconds()))
