@@ -110,7 +110,7 @@ func AppendSymbol(dst []byte, v Symbol) []byte {
 }
 
 // AppendDescriptor appends the descriptor code in its small form, 00 53 code. The described value
-// comes behind it.
+// follows it.
 func AppendDescriptor(dst []byte, code byte) []byte {
 	return append(dst, CodeDescribed, CodeSmallUlong, code)
 }
@@ -124,8 +124,8 @@ func appendVariable(dst []byte, code byte, n int) []byte {
 	return append(dst, code+0x10, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 }
 
-// AppendSection appends a section of a message: its descriptor and value, which AppendValue must
-// know.
+// AppendSection appends a section of a message: its descriptor and value, whose type AppendValue
+// must know.
 func AppendSection(dst []byte, code byte, value any) []byte {
 	return AppendValue(AppendDescriptor(dst, code), value)
 }

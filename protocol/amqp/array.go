@@ -7,9 +7,9 @@ import (
 )
 
 // appendArray appends an array with the constructor a.Elem, or with its wide form if a value does
-// not fit. It panics if a value is not of the constructor's type: that is a bug of the caller.
+// not fit. It panics if a value is not of the constructor's type, which is a bug of the caller.
 //
-//	array8   E0 | size 1 | count 1 | constructor | elements    size counts everything behind it
+//	array8   E0 | size 1 | count 1 | constructor | elements    size counts everything after it
 //	array32  F0 | size 4 | count 4 | constructor | elements
 func appendArray(dst []byte, a Array) []byte {
 	mark := len(dst)
@@ -17,7 +17,7 @@ func appendArray(dst []byte, a Array) []byte {
 	return endCompound(appendArrayContent(dst, a), mark, len(a.Values))
 }
 
-// appendArrayContent appends what stands behind the count: descriptors, constructor, elements.
+// appendArrayContent appends the content after the count: descriptors, constructor, elements.
 func appendArrayContent(dst []byte, a Array) []byte {
 	for _, d := range a.Descriptors {
 		dst = AppendValue(append(dst, CodeDescribed), d)
@@ -73,7 +73,7 @@ func fitsAll(code byte, values []any) bool {
 }
 
 // fits reports whether v can be written with the constructor code. Wrong types do not fit, so they
-// end in the panic of widened.
+// lead to the panic of widened.
 func fits(code byte, v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -191,9 +191,9 @@ func appendSize(dst []byte, code byte, n int) []byte {
 }
 
 // appendCompoundElements appends the constructor and the elements of an array of lists, maps or
-// arrays. All are written wide and narrowed afterwards if that is asked for and possible: trying
-// one width after the other would double the work at each level of nesting, and a client chooses
-// the nesting.
+// arrays. It writes all of them wide and narrows them afterwards if that is requested and possible:
+// trying one width after the other would double the work at each level of nesting, and a client
+// chooses the nesting.
 func appendCompoundElements(dst []byte, code byte, values []any) []byte {
 	constructor, empty, narrow := len(dst), true, true
 	dst = append(dst, code)

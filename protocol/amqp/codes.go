@@ -88,7 +88,7 @@ const (
 	SectionFooter                byte = 0x78
 )
 
-// Message formats of a transfer (wire-protocol 3.2). Any other is refused with CondNotImplemented.
+// Message formats of a transfer (wire-protocol 3.2). Others are refused with CondNotImplemented.
 const (
 	MessageFormatPlain uint32 = 0 // one message
 	// data sections that hold one encoded message each (wire-protocol 3.4)
@@ -101,19 +101,17 @@ const (
 	FrameTypeSASL uint8 = 1
 )
 
-// FrameHeaderSize is the number of bytes in front of a frame's body when there is no extended
-// header.
+// FrameHeaderSize is the number of bytes before a frame's body without an extended header.
 const FrameHeaderSize = 8
 
 // MinMaxFrameSize is the smallest max-frame-size a peer may offer, in bytes (AMQP 2.7.1).
 const MinMaxFrameSize = 512
 
-// NoLimit is the value of max-frame-size and handle-max that means "no limit of mine", and that a
-// null stands for.
+// NoLimit is the value of max-frame-size and handle-max that means "no limit", as a null does.
 const NoLimit uint32 = 4294967295
 
-// ProtocolHeader is what each peer writes first on a connection: "AMQP", a protocol id and a
-// version.
+// ProtocolHeader is the first thing that each peer writes on a connection: "AMQP", a protocol id
+// and a version.
 type ProtocolHeader [8]byte
 
 // The protocol headers (wire-protocol 1.1). Treat them as constants.

@@ -1,7 +1,7 @@
 package amqp
 
-// The error conditions that are sent (wire-protocol 8.2). Which situation has which is decided
-// elsewhere; these are the spellings.
+// The error conditions that are sent (wire-protocol 8.2). Other packages choose the condition of a
+// situation; these are the spellings.
 
 // Conditions of AMQP itself.
 const (

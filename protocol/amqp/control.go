@@ -1,21 +1,21 @@
 package amqp
 
-// Control is what a client asks of a coordinator, as the amqp-value of a message: *Declare or
+// Control is a client's request to a coordinator, as the amqp-value of a message: *Declare or
 // *Discharge.
 type Control interface {
 	Composite
 	control()
 }
 
-// Declare asks for a new transaction (AMQP 4.5.5, wire-protocol 7.2).
+// Declare requests a new transaction (AMQP 4.5.5, wire-protocol 7.2).
 type Declare struct {
-	GlobalID any // of a distributed transaction; nil means null: a transaction of the broker's own
+	GlobalID any // of a distributed transaction; nil means null: a local transaction
 }
 
 // Discharge ends a transaction (AMQP 4.5.6, wire-protocol 7.2).
 type Discharge struct {
 	TxnID []byte
-	Fail  bool // rolls it back; else it is committed
+	Fail  bool // roll back; otherwise commit
 }
 
 func (*Declare) control()   {}
@@ -24,7 +24,7 @@ func (*Discharge) control() {}
 func (*Declare) descriptor() byte   { return descDeclare }
 func (*Discharge) descriptor() byte { return descDischarge }
 
-// AppendControl appends what a client asks of a coordinator, with every field.
+// AppendControl appends a request to a coordinator, with every field.
 func AppendControl(dst []byte, c Control) []byte {
 	switch c := c.(type) {
 	case *Declare:
@@ -38,8 +38,8 @@ func AppendControl(dst []byte, c Control) []byte {
 	panic("amqp: nothing for a coordinator")
 }
 
-// DecodeControl decodes the value at the start of src as what a client asks of a coordinator. What
-// it returns shares no memory with src. An error is a *DecodeError.
+// DecodeControl decodes the value at the start of src as a request to a coordinator. The result
+// shares no memory with src. An error is a *DecodeError.
 func DecodeControl(src []byte, lim Limits) (Control, error) {
 	r := newFields(src, lim)
 	c := r.controlValue()

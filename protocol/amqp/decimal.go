@@ -7,8 +7,8 @@ import (
 )
 
 // decimalFormat is a decimal of IEEE 754-2008 in the encoding with a binary coefficient (BID),
-// which AMQP demands (1.6.13 to 1.6.15). Behind the sign stand the bits of the exponent and those
-// of the coefficient.
+// which AMQP requires (1.6.13 to 1.6.15). The bits of the exponent and those of the coefficient
+// follow the sign.
 type decimalFormat struct {
 	exponentBits, coefficientBits uint
 	bias                          int
@@ -25,8 +25,8 @@ var decimalFormats = map[byte]decimalFormat{
 // an exponent, or "Infinity" or "NaN". Trailing zeros and the sign of a zero are kept. Unlike the
 // other functions for single values it allocates.
 //
-// A decimal128 in the layout of .NET (Microsoft.Azure.Amqp) is read as what .NET means: 12.34 and
-// not 1234E-4610.
+// A decimal128 in the layout of .NET (Microsoft.Azure.Amqp) is read as .NET means it: 12.34 and not
+// 1234E-4610.
 func RawDecimal(raw []byte) (text string, ok bool) {
 	if plainLen(raw) < 0 {
 		return "", false
@@ -50,7 +50,7 @@ func RawDecimal(raw []byte) (text string, ok bool) {
 	case b[0]&0x7c == 0x7c:
 		return "NaN", true
 	case b[0]&0x60 == 0x60:
-		// the exponent stands two bits later, and the coefficient begins with 100
+		// the exponent is two bits later, and the coefficient begins with 100
 		exponentAt, leading = exponentAt-2, 4
 	}
 	bits := new(big.Int).SetBytes(b)
@@ -63,9 +63,9 @@ func RawDecimal(raw []byte) (text string, ok bool) {
 	return sign + decimalText(coefficient, int(exponent.Int64())-format.bias), true
 }
 
-// netScale returns the scale of a decimal128 as .NET lays it out: 0x0c40 less two for each digit
-// behind the point, with the sign in the highest bit; two zeros; twelve bytes of coefficient. In
-// the standard form that is a number around 1E-4600, which nobody has a use for.
+// netScale returns the scale of a decimal128 in the layout of .NET: 0x0c40 minus two for each digit
+// after the point, with the sign in the highest bit; two zeros; twelve bytes of coefficient. In the
+// standard form that is a number around 1E-4600, which is of no use.
 func netScale(b []byte) (scale int, ok bool) {
 	if len(b) != 16 || b[0]&0x7f != 0x0c || b[1]&1 != 0 || b[1] > 0x40 || b[2]|b[3] != 0 {
 		return 0, false
@@ -79,11 +79,11 @@ func lowBits(x *big.Int, n uint) *big.Int {
 	return mask.And(mask.Sub(mask, big.NewInt(1)), x)
 }
 
-// mostPlaces is how many places behind the point are written out. Numbers with more have an
-// exponent.
+// mostPlaces is the number of digits after the point that are written out. Numbers with more have
+// an exponent.
 const mostPlaces = 34
 
-// decimalText is coefficient * 10^exponent. The coefficient is not negative.
+// decimalText returns coefficient * 10^exponent. The coefficient is not negative.
 func decimalText(coefficient *big.Int, exponent int) string {
 	digits := coefficient.String()
 	switch {

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// SkipValue checks the value at the start of src and returns what follows it. It accepts and
-// refuses exactly what DecodeValue does. It allocates nothing but a scratch buffer, which is
-// reused, for a map of more than 16 keys. An error is a *DecodeError.
+// SkipValue checks the value at the start of src and returns the bytes after it. It accepts and
+// refuses exactly what DecodeValue does. It allocates only a scratch buffer, which is reused, for a
+// map of more than 16 keys. An error is a *DecodeError.
 func SkipValue(src []byte, lim Limits) (rest []byte, err error) {
 	r := newReader(src, lim)
 	r.skip()
@@ -17,10 +17,10 @@ func SkipValue(src []byte, lim Limits) (rest []byte, err error) {
 	return src[r.pos:], nil
 }
 
-// DecodeValue decodes the value at the start of src and returns what follows it. The value is a
+// DecodeValue decodes the value at the start of src and returns the bytes after it. The value is a
 // copy and does not alias src. The whole value is checked before memory is taken for any part of it
 // (reliability S15); it then takes up to about 24 bytes for each byte of input, so message bodies
-// are better left encoded. An error is a *DecodeError.
+// should stay encoded. An error is a *DecodeError.
 func DecodeValue(src []byte, lim Limits) (v any, rest []byte, err error) {
 	r := newReader(src, lim)
 	v = r.value()
@@ -30,7 +30,7 @@ func DecodeValue(src []byte, lim Limits) (v any, rest []byte, err error) {
 	return v, src[r.pos:], nil
 }
 
-// value reads any value: first all checks, then the building.
+// value reads any value: first it checks everything, then it builds the value.
 func (r *reader) value() any {
 	start := r.pos
 	r.skip()
@@ -122,7 +122,7 @@ func buildFixed(code byte, b []byte) any {
 	case CodeUUID:
 		return UUID(b)
 	}
-	// the decimals: skip has let nothing else through
+	// the decimals: skip accepts no others
 	return Opaque{Code: code, Bytes: append([]byte(nil), b...)}
 }
 

@@ -120,19 +120,18 @@ func (r *fields) stateField() DeliveryState {
 	return nil
 }
 
-// lastState is the transactional state that was decoded last. All transfers of a transaction carry
-// the same one, which holds nothing but the transaction's id, so it is decoded once for all of
-// them.
+// lastState is the last transactional state that was decoded. All transfers of a transaction carry
+// the same one, which holds only the transaction's id, so it is decoded once for all of them.
 type lastState struct {
 	encoded []byte
 	state   DeliveryState
-	limits  Limits // under which it was decoded
+	limits  Limits // used for decoding it
 }
 
 // maxLastState is the size in bytes of the largest encoded state that is remembered.
 const maxLastState = 64
 
-// transferState is stateField of a transfer.
+// transferState is stateField for a transfer.
 func (r *fields) transferState() DeliveryState {
 	last, at, zero := r.last, r.pos, r.zero
 	if last == nil || r.left == 0 {

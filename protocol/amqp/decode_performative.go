@@ -1,10 +1,10 @@
 package amqp
 
-// DecodePerformative decodes the body of a frame: a performative and, behind a transfer, the
-// payload, which aliases body. Everything else is a copy. It is lenient as wire-protocol 9.1 wants:
-// lists may be list0, list8 or list32 and cut after their last set field, descriptors may be ulong
-// or symbol. An error is a *DecodeError. The empty body of a keep-alive frame (wire-protocol 1.1)
-// holds no performative and is an error.
+// DecodePerformative decodes the body of a frame: a performative and, after a transfer, the
+// payload, which aliases body. Everything else is a copy. It is lenient as wire-protocol 9.1
+// requires: lists may be list0, list8 or list32 and end after their last set field, descriptors may
+// be ulong or symbol. An error is a *DecodeError. The empty body of a keep-alive frame
+// (wire-protocol 1.1) holds no performative and is an error.
 func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte, err error) {
 	r := newFields(body, lim)
 	if code, ok := r.compositeCode(); ok {
@@ -13,11 +13,11 @@ func DecodePerformative(body []byte, lim Limits) (p Performative, payload []byte
 	return r.finish(p)
 }
 
-// Decoder is DecodePerformative for a busy connection: transfers, dispositions and flows are
-// decoded into the Decoder's own structs, without allocating. The performative returned, its
-// DeliveryTag and the payload are valid until the next call and as long as body does not change.
-// Delivery states and maps may be kept, but must not be changed: successive transfers of one
-// transaction share their state. A Decoder belongs to one goroutine.
+// Decoder is DecodePerformative for a busy connection: it decodes transfers, dispositions and flows
+// into its own structs, without allocating. The returned performative, its DeliveryTag and the
+// payload are valid until the next call and as long as body does not change. Delivery states and
+// maps may be kept, but must not be changed: successive transfers of one transaction share their
+// state. A Decoder belongs to one goroutine.
 type Decoder struct {
 	Limits Limits // the zero Limits means DefaultLimits
 
@@ -27,8 +27,8 @@ type Decoder struct {
 	state       lastState // of transfers
 }
 
-// Decode decodes the body of a frame as DecodePerformative does, but see Decoder for how long the
-// result is valid.
+// Decode decodes the body of a frame as DecodePerformative does. Decoder says how long the result
+// is valid.
 func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error) {
 	r := newFields(body, d.Limits)
 	code, ok := r.compositeCode()

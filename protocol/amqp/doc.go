@@ -1,25 +1,26 @@
-// Package amqp is AMQP 1.0 as values: types, performatives, frames and message sections, decoded
-// from bytes and appended to bytes. Service Bus clients disagree on many details; this package
-// writes what all of them can read and reads what any of them writes (docs: wire-protocol 9).
+// Package amqp is AMQP 1.0 as Go values: types, performatives, frames and message sections, decoded
+// from bytes and appended to bytes. Service Bus clients disagree on many details. This package
+// writes forms that all of them can read, and reads the forms that any of them writes (docs:
+// wire-protocol 9).
 //
 // It does not know that a broker exists. It opens no socket, starts no goroutine, reads no clock
-// and holds no state but what a Decoder keeps for the one goroutine that owns it. Everything else
-// is a function of its arguments. Finding where frames begin and end in a stream is left to the
+// and holds no state except what a Decoder keeps for the one goroutine that owns it. Everything
+// else depends only on its arguments. Finding the frame boundaries of a stream is left to the
 // stream's reader: the limits there depend on the peer and on whether it has logged in.
 //
 // Invariants:
 //
-//  1. One encoder. Every composite is written with every field, as list8 or list32, behind a
-//     descriptor 00 53 xx; no map, array or symbol list is written empty where null will do.
-//  2. One checker. The reader's skip decides what is well-formed; nothing is built from bytes it
-//     has not passed, so memory is taken only after sizes, counts, depth, texts and keys have been
-//     checked (Limits). No input makes a decoder panic.
+//  1. One encoder. Every composite is written with every field, as list8 or list32, after a
+//     descriptor 00 53 xx. No map, array or symbol list is written empty if null is possible.
+//  2. One checker. The reader's skip decides whether bytes are well-formed. Values are built only
+//     from bytes that it has passed, so memory is taken only after sizes, counts, depth, texts and
+//     keys have been checked (Limits). No input makes a decoder panic.
 //  3. decode(encode(x)) is x, and encode(decode(b)) decodes to the same again.
 //  4. The path of a delivery allocates nothing: Decoder for transfers, dispositions and flows,
 //     AppendTransferHeader, AppendDisposition and AppendFlow, ScanMessage, MapEntries and
 //     PropertiesField.
-//  5. A message's bytes are looked at and not rebuilt: ScanMessage finds the sections, and
-//     Sections.Tail stays as sent.
+//  5. A message's bytes are read and not rebuilt: ScanMessage finds the sections, and Sections.Tail
+//     stays as sent.
 //
 // Decoding a frame that has arrived whole, with the decoder of its connection:
 //

@@ -3,8 +3,8 @@ package amqp
 import "fmt"
 
 // AppendValue appends v in its smallest encoding. A nil []byte is an empty binary, a nil List, Map
-// or Array an empty one. It panics on a type that values.go does not list: that is a bug of the
-// caller, as is a Symbol that is not ASCII.
+// or Array an empty one. It panics on a type that values.go does not list, and on a Symbol that is
+// not ASCII: both are bugs of the caller.
 func AppendValue(dst []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

@@ -1,6 +1,6 @@
 package amqp
 
-// Fields that may be null, as the composites have them.
+// Fields of composites that may be null.
 
 func appendOptBool(dst []byte, o Opt[bool]) []byte {
 	if !o.Set {
@@ -113,8 +113,8 @@ func appendMapField(dst []byte, m Map) []byte {
 	return appendMap(dst, m)
 }
 
-// appendSymbols writes no symbols as null, as one client cannot read empty arrays (wire-protocol
-// 0.13), and any others as an array of sym32 like the real service (wire-protocol 1.5).
+// appendSymbols writes an empty list as null, because one client cannot read empty arrays
+// (wire-protocol 0.13), and others as an array of sym32 like the real service (wire-protocol 1.5).
 func appendSymbols(dst []byte, symbols []Symbol) []byte {
 	if len(symbols) == 0 {
 		return AppendNull(dst)

@@ -1,7 +1,7 @@
 package amqp
 
-// Every composite is written with every field, trailing nulls included, as a list8 or list32: one
-// client finds fields by their place and another finds a transfer's payload behind exactly eleven
+// Every composite is written with every field, including trailing nulls, as a list8 or list32: one
+// client finds fields by their place and another finds a transfer's payload after exactly eleven
 // (wire-protocol 0.1, 9.1). The number in each EndList is the field count of that table.
 
 func appendPerformative(dst []byte, p Performative) []byte {
@@ -228,8 +228,8 @@ func appendCoordinator(dst []byte, c *Coordinator) []byte {
 }
 
 // appendState appends a delivery state, or null for nil. Accepted and Released are list0, the one
-// exception to the rule of this file: every client reads them so, and the real service writes them
-// so (wire-protocol 3.3).
+// exception to the rule of this file, because every client reads that form and the real service
+// writes it (wire-protocol 3.3).
 func appendState(dst []byte, s DeliveryState) []byte {
 	switch s := s.(type) {
 	case Accepted:

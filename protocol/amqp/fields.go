@@ -5,21 +5,21 @@ import (
 	"math"
 )
 
-// Fields of composites. A composite arrives as a list that may be cut after its last set field; its
+// Fields of composites. A composite arrives as a list that may end after its last set field; its
 // fields may be null (wire-protocol 9.1). So every function below first calls next, and returns
-// zero if there is no value. Fields behind the last one known are checked and ignored, as the real
+// zero if there is no value. Fields after the last known one are checked and ignored, as the real
 // service's decoder does.
 
 // fields reads the fields of composites.
 type fields struct {
 	reader
 	left int        // fields not yet read of the innermost open composite
-	last *lastState // of a Decoder; nil: none is remembered
+	last *lastState // of a Decoder; nil: not remembered
 }
 
 func newFields(src []byte, lim Limits) fields { return fields{reader: newReader(src, lim)} }
 
-// scope is where reading the outer composite goes on once the inner one has been read.
+// scope is the place where reading the outer composite continues after the inner one.
 type scope struct{ end, left int }
 
 // openFields starts reading the list of a composite whose descriptor has been read.
@@ -84,7 +84,7 @@ func (r *fields) next() bool {
 	return true
 }
 
-// require is next for a field without which the composite has no meaning (reliability S17).
+// require is next for a field that the composite must have (reliability S17).
 func (r *fields) require(reason string) bool {
 	if r.next() {
 		return true
@@ -157,7 +157,7 @@ func (r *fields) optSenderMode() (o Opt[SenderSettleMode]) {
 	return o
 }
 
-// uint32Field reads a field that must be there; reason says which is missing.
+// uint32Field reads a required field; reason says which one is missing.
 func (r *fields) uint32Field(reason string) uint32 {
 	if !r.require(reason) {
 		return 0
@@ -165,7 +165,7 @@ func (r *fields) uint32Field(reason string) uint32 {
 	return uint32(r.unsigned(math.MaxUint32))
 }
 
-// roleField reads a role, which must be there.
+// roleField reads a role, which is required.
 func (r *fields) roleField(reason string) Role {
 	return Role(r.require(reason) && r.boolean())
 }
@@ -191,7 +191,7 @@ func (r *fields) symbolField() Symbol {
 	return r.symbol()
 }
 
-// binaryField is nil for null; an empty binary is not nil.
+// binaryField reads a binary; it returns nil for null, and an empty binary is not nil.
 func (r *fields) binaryField() []byte {
 	if !r.next() {
 		return nil

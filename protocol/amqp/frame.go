@@ -6,19 +6,19 @@ import "encoding/binary"
 //
 //	size 4 | doff 1 | type 1 | channel 2 | extended header 4·doff−8 | body
 //
-// size counts everything, doff counts words of four bytes in front of the body. SASL frames ignore
-// the channel.
+// size counts everything, doff counts words of four bytes before the body. SASL frames ignore the
+// channel.
 
 // FrameHeader is the first eight bytes of a frame.
 type FrameHeader struct {
 	Size    uint32 // bytes of the whole frame
-	DOFF    uint8  // words in front of the body
+	DOFF    uint8  // words before the body
 	Type    uint8  // FrameTypeAMQP or FrameTypeSASL
 	Channel uint16
 }
 
-// ParseFrameHeader reads the header at the start of b and checks what can be checked without a
-// connection (reliability S18): size ≥ 8, doff ≥ 2, 4·doff ≤ size, a known type. An error is a
+// ParseFrameHeader reads the header at the start of b and checks everything that does not depend on
+// a connection (reliability S18): size ≥ 8, doff ≥ 2, 4·doff ≤ size, a known type. An error is a
 // *FramingError with offset 0.
 func ParseFrameHeader(b []byte) (FrameHeader, error) {
 	if len(b) < FrameHeaderSize {
@@ -36,7 +36,7 @@ func ParseFrameHeader(b []byte) (FrameHeader, error) {
 	return h, nil
 }
 
-// fault says what is wrong with h, or "".
+// fault returns the fault of h; "": none.
 func (h FrameHeader) fault() string {
 	switch {
 	case h.Size < FrameHeaderSize:
@@ -51,7 +51,7 @@ func (h FrameHeader) fault() string {
 	return ""
 }
 
-// AppendFrame appends an AMQP frame with p and, behind it, the payload, which only a transfer may
+// AppendFrame appends an AMQP frame with p and, after it, the payload, which only a transfer may
 // have. For the frames of a busy connection there are AppendTransferHeader, AppendDisposition and
 // AppendFlow, which do not allocate. The caller keeps the frame below the peer's max-frame-size.
 func AppendFrame(dst []byte, channel uint16, p Performative, payload []byte) []byte {
@@ -71,15 +71,16 @@ func AppendEmptyFrame(dst []byte) []byte {
 	return append(dst, 0, 0, 0, FrameHeaderSize, 2, FrameTypeAMQP, 0, 0)
 }
 
-// AppendTransferHeader appends everything of a transfer's frame but the payload. The frame's size
-// counts payloadSize bytes, which the caller appends next.
+// AppendTransferHeader appends a transfer's frame without the payload. The frame's size counts
+// payloadSize bytes, which the caller appends next.
 func AppendTransferHeader(dst []byte, channel uint16, t *Transfer, payloadSize int) []byte {
 	start := len(dst)
 	return endFrame(appendTransfer(beginFrame(dst, FrameTypeAMQP, channel), t), start, payloadSize)
 }
 
-// TransferHeaderSize returns how many bytes AppendTransferHeader appends for t, to know how much
-// payload fits in a frame. It allocates only for states other than Accepted and Released.
+// TransferHeaderSize returns the number of bytes that AppendTransferHeader appends for t, which
+// gives the room for the payload in a frame. It allocates only for states other than Accepted and
+// Released.
 func TransferHeaderSize(t *Transfer) int {
 	// fields that take one byte even when null, and the constructors of two more
 	const flags, tag, mode = 5, 1, 1
@@ -140,7 +141,7 @@ func beginFrame(dst []byte, frameType uint8, channel uint16) []byte {
 	return append(dst, 0, 0, 0, 0, 2, frameType, byte(channel>>8), byte(channel))
 }
 
-// endFrame writes the size of the frame begun at start, of which more bytes are still to come.
+// endFrame writes the size of the frame begun at start; more bytes of it are still to come.
 func endFrame(dst []byte, start, more int) []byte {
 	binary.BigEndian.PutUint32(dst[start:], uint32(len(dst)-start+more))
 	return dst

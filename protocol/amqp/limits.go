@@ -2,19 +2,18 @@ package amqp
 
 import "strconv"
 
-// Limits bounds what a decoder accepts (reliability 7.4 and 8). A decoder reads exactly up to each
-// limit and refuses one more. The zero Limits means DefaultLimits.
+// Limits bounds the input of a decoder (reliability 7.4 and 8). A decoder accepts values up to and
+// including each limit. The zero Limits means DefaultLimits.
 type Limits struct {
-	// Depth is how many lists, maps and arrays may be open inside each other, the outermost
-	// counted.
+	// Depth bounds the nesting of lists, maps and arrays, including the outermost one.
 	Depth int
-	// Described is how many described values may be open inside each other.
+	// Described bounds the nesting of described values.
 	Described int
-	// Elements is how many elements one list, map or array may have; keys and values of a map count
-	// one each. Whatever it says, no compound may announce more elements than it has bytes left.
+	// Elements bounds the elements of one list, map or array; keys and values of a map count one
+	// each. In any case no compound may announce more elements than it has bytes left.
 	Elements int
-	// ZeroWidth is how many elements without a byte of their own (an array of nulls) one decoded
-	// value may have in total. It is a total because such elements cost memory and no input.
+	// ZeroWidth bounds the elements without bytes (an array of nulls) of one decoded value in
+	// total. It is a total because such elements take memory and no input.
 	ZeroWidth int
 }
 
@@ -31,11 +30,11 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// DecodeError says where input stopped making sense and why. It ends what the bytes belonged to
-// (message, link or connection) with the condition CondDecodeError.
+// DecodeError says where and why input is malformed. It ends the message, link or connection of the
+// bytes with the condition CondDecodeError.
 type DecodeError struct {
 	Offset int    // byte offset in the slice given to the decoder
-	Reason string // a constant text, without any of the input
+	Reason string // a constant text, without any part of the input
 }
 
 // Error returns "amqp: byte <offset>: <reason>".
@@ -43,11 +42,11 @@ func (e *DecodeError) Error() string {
 	return "amqp: byte " + strconv.Itoa(e.Offset) + ": " + e.Reason
 }
 
-// FramingError says where a stream of frames stopped making sense and why (reliability S18). It
-// ends the connection with the condition CondFramingError.
+// FramingError says where and why a stream of frames is malformed (reliability S18). It ends the
+// connection with the condition CondFramingError.
 type FramingError struct {
 	Offset int64  // byte offset of the frame in the stream
-	Reason string // a constant text, without any of the input
+	Reason string // a constant text, without any part of the input
 }
 
 // Error returns "amqp: stream byte <offset>: <reason>".

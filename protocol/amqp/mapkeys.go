@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// Duplicate keys are refused (reliability S17). Comparing each key with each other is quickest for
-// the maps clients send; a hostile map of thousands of keys would make that quadratic, so larger
-// ones are sorted by a seeded hash.
+// Duplicate keys are refused (reliability S17). Comparing all pairs of keys is fastest for the maps
+// that clients send. For a hostile map of thousands of keys it would be quadratic, so larger maps
+// are sorted by a seeded hash.
 const fewKeys = 16
 
-// mapKey is a key by its value: the narrow and the wide encoding of a value are the same key,
+// mapKey is a key by its value: the narrow and the wide encoding of a value are the same key, and
 // values of different AMQP types are different keys.
 type mapKey struct {
 	kind    byte   // the widest constructor of the type
@@ -57,7 +57,7 @@ func keyOf(b []byte) mapKey {
 	}
 }
 
-// uniqueKeys reports whether the pairs in b, which skip has passed, have no key twice.
+// uniqueKeys reports whether the pairs in b, which skip has passed, have no duplicate key.
 func uniqueKeys(b []byte, pairs int) bool {
 	switch {
 	case pairs < 2:

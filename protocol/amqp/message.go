@@ -17,13 +17,14 @@ type Properties struct {
 	To        Opt[string]
 	Subject   Opt[string]
 	ReplyTo   Opt[string]
-	// as MessageID; in a reply it has the type of the request's message-id (wire-protocol 0.5)
+	// any type of MessageID; in a reply it has the type of the request's message-id (wire-protocol
+	// 0.5)
 	CorrelationID      any
 	ContentType        Opt[Symbol]
 	ContentEncoding    Opt[Symbol]
 	AbsoluteExpiryTime Opt[Timestamp]
 	CreationTime       Opt[Timestamp]
-	GroupID            Opt[string] // the message session; "" is one, null is none
+	GroupID            Opt[string] // the message session; "" is a session, null is none
 	GroupSequence      Opt[uint32]
 	ReplyToGroupID     Opt[string]
 }
@@ -48,10 +49,10 @@ const (
 // Span is a range of bytes of an encoded message, Start to End (exclusive). The zero Span is empty.
 type Span struct{ Start, End int }
 
-// Empty reports whether there is nothing in s.
+// Empty reports whether s has no bytes.
 func (s Span) Empty() bool { return s.Start == s.End }
 
-// Len returns the number of bytes.
+// Len returns the number of bytes in s.
 func (s Span) Len() int { return s.End - s.Start }
 
 // Of returns the bytes of s in b, nil for an empty s. They alias b.
@@ -62,7 +63,7 @@ func (s Span) Of(b []byte) []byte {
 	return b[s.Start:s.End:s.End]
 }
 
-// BodyKind is the kind of section a message's body is made of.
+// BodyKind is the kind of the body's sections.
 type BodyKind uint8
 
 // The kinds. A message without a body section is legal (wire-protocol 5.1).
@@ -73,8 +74,8 @@ const (
 	BodyValue
 )
 
-// Sections says where the sections of an encoded message are. Each span holds the descriptor and
-// the value; one that the message does not have is empty.
+// Sections holds the places of the sections of an encoded message. Each span includes the
+// descriptor and the value; a missing section has an empty span.
 type Sections struct {
 	Header                Span
 	DeliveryAnnotations   Span
@@ -84,15 +85,15 @@ type Sections struct {
 	Body                  Span // all body sections
 	Footer                Span
 	BodyKind              BodyKind
-	BodyCount             int    // sections the body is made of
+	BodyCount             int    // number of body sections
 	TTL                   uint32 // the header's, milliseconds; 0: none
-	// LongDescriptors reports that the descriptor of some section is not in the small form 00 53
-	// 7x, so AppendNormalized has work to do.
+	// LongDescriptors reports whether some section's descriptor is not in the small form 00 53 7x,
+	// so that AppendNormalized has work to do.
 	LongDescriptors bool
-	// Unordered reports that the sections are not in the order of the specification (AMQP 3.2).
+	// Unordered reports whether the sections are not in the order of the specification (AMQP 3.2).
 	Unordered bool
 }
 
-// Regular reports whether the message can be stored as it is: its descriptors are small and its
+// Regular reports whether the message can be stored unchanged: its descriptors are small and its
 // sections in order.
 func (s *Sections) Regular() bool { return !s.LongDescriptors && !s.Unordered }

@@ -29,7 +29,7 @@ type SenderSettleMode uint8
 const (
 	SenderUnsettled SenderSettleMode = 0
 	SenderSettled   SenderSettleMode = 1
-	SenderMixed     SenderSettleMode = 2 // what null means
+	SenderMixed     SenderSettleMode = 2 // the meaning of null
 )
 
 // ReceiverSettleMode says when a receiver settles (AMQP 2.8.3).
@@ -37,7 +37,7 @@ type ReceiverSettleMode uint8
 
 // The receiver's modes.
 const (
-	ReceiverFirst  ReceiverSettleMode = 0 // what null means
+	ReceiverFirst  ReceiverSettleMode = 0 // the meaning of null
 	ReceiverSecond ReceiverSettleMode = 1 // only after the sender has settled
 )
 
@@ -45,7 +45,7 @@ const (
 type Open struct {
 	ContainerID string
 	Hostname    string // "" means null
-	// bytes; null means NoLimit and is written as such: one client wants a number
+	// bytes; null means NoLimit and is written as NoLimit: one client requires a number
 	MaxFrameSize        Opt[uint32]
 	ChannelMax          Opt[uint16] // null means 65535
 	IdleTimeout         Opt[uint32] // milliseconds; null or 0 means none
@@ -64,7 +64,7 @@ type Begin struct {
 	NextOutgoingID uint32
 	IncomingWindow uint32 // transfers
 	OutgoingWindow uint32 // transfers
-	// null means NoLimit and is written as such: one client stops on null
+	// null means NoLimit and is written as NoLimit: one client stops on null
 	HandleMax           Opt[uint32]
 	OfferedCapabilities []Symbol
 	DesiredCapabilities []Symbol
@@ -74,7 +74,7 @@ type Begin struct {
 // Attach opens a link (AMQP 2.7.3).
 type Attach struct {
 	Name               string
-	Handle             uint32 // the writer's own number of the link
+	Handle             uint32 // chosen by the writer
 	Role               Role   // of the writer
 	SenderSettleMode   Opt[SenderSettleMode]
 	ReceiverSettleMode Opt[ReceiverSettleMode]
@@ -106,8 +106,7 @@ type Flow struct {
 	Properties     Map
 }
 
-// Transfer carries a delivery or a part of one (AMQP 2.7.5). The bytes of the message are behind
-// it, not in it.
+// Transfer carries a delivery or a part of one (AMQP 2.7.5). The bytes of the message follow it.
 type Transfer struct {
 	Handle             uint32
 	DeliveryID         Opt[uint32] // null in continuation frames
@@ -118,7 +117,7 @@ type Transfer struct {
 	ReceiverSettleMode Opt[ReceiverSettleMode]
 	State              DeliveryState // nil means null
 	Resume             bool
-	Aborted            bool // the delivery is taken back
+	Aborted            bool // the delivery is withdrawn
 	Batchable          bool
 }
 
@@ -145,7 +144,7 @@ type End struct{ Error *Error }
 // Close ends a connection (AMQP 2.7.9).
 type Close struct{ Error *Error }
 
-// Error is what went wrong, as the peer is told (AMQP 2.8.14). It is a Go error too.
+// Error is an error for the peer (AMQP 2.8.14). It implements the Go interface error as well.
 type Error struct {
 	Condition   Symbol // one of the Cond constants
 	Description string // for people; always written as a string, never null (wire-protocol 8.1)

@@ -5,11 +5,12 @@ import (
 	"math"
 )
 
-// The functions of this file look at single encoded values without building them. None of them
-// allocates or panics; on bytes that are not a value they report false.
+// The functions of this file read single encoded values without building them. None of them
+// allocates or panics; if the bytes are not a value they return false.
 
-// RawSize returns the number of bytes of the encoded value at the start of b, descriptors included,
-// or -1 if there is no whole one. It trusts the sizes of compounds and does not look inside.
+// RawSize returns the number of bytes of the encoded value at the start of b, including
+// descriptors, or -1 if there is no whole one. It trusts the sizes of compounds and does not read
+// their content.
 func RawSize(b []byte) int {
 	at := 0
 	for at < len(b) && b[at] == CodeDescribed {
@@ -25,8 +26,8 @@ func RawSize(b []byte) int {
 	return -1
 }
 
-// plainLen is RawSize for values that are not described. Array sizes count, like those of lists,
-// everything behind them.
+// plainLen is RawSize for values that are not described. The size of an array counts, like that of
+// a list, everything after it.
 func plainLen(b []byte) int {
 	if len(b) == 0 {
 		return -1
@@ -140,8 +141,8 @@ func RawBinary(raw []byte) (v []byte, ok bool) {
 	return rawContent(raw)
 }
 
-// RawElements returns the encoded elements of a list, or keys and values of a map, one behind the
-// other; nil if raw is neither. They alias raw.
+// RawElements returns the encoded elements of a list, or keys and values of a map, in a row; nil if
+// raw is neither. They alias raw.
 func RawElements(raw []byte) []byte {
 	n := plainLen(raw)
 	switch {

@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks over encoded values and checks them. It never allocates, except for the error. The
-// first error stays; after it every read returns zero values at once, so callers look at err once,
-// at the end.
+// reader walks over encoded values and checks them. It allocates only for the error. The first
+// error stays. After it every read returns zero values at once, so callers check err once, at the
+// end.
 type reader struct {
 	src []byte
 	pos int
@@ -93,7 +93,7 @@ func (r *reader) skip() {
 	}
 }
 
-// skipBody reads what follows the constructor code.
+// skipBody reads the bytes after the constructor code.
 func (r *reader) skipBody(code byte) {
 	at := r.pos - 1
 	switch code {
@@ -163,9 +163,8 @@ func isASCII(b []byte) bool {
 	return true
 }
 
-// enter reads the size and count of a compound whose constructor stands before pos, and lets the
-// reader go no further than the compound's end. ok is false after an error; otherwise leave must
-// follow.
+// enter reads the size and count of a compound whose constructor is before pos, and limits the
+// reader to the compound. ok is false after an error; otherwise leave must follow.
 func (r *reader) enter(code byte) (count, outer int, ok bool) {
 	at, wide := r.pos-1, code&0x10 != 0
 	n, ok := r.size(wide)
@@ -187,8 +186,8 @@ func (r *reader) enter(code byte) (count, outer int, ok bool) {
 	return int(c), outer, true
 }
 
-// shallow reports whether one more compound may be opened. A list0 counts as one: encoded again it
-// is a list8.
+// shallow reports whether one more compound may be opened. A list0 counts as one, because it is
+// encoded again as a list8.
 func (r *reader) shallow(at int) bool {
 	if r.depth <= 0 {
 		r.fail(at, "nested too deep")
@@ -243,8 +242,8 @@ func (r *reader) skipMap(code byte) {
 	r.leave(outer)
 }
 
-// skipKey reads a map key. Only simple values will do: a client that keeps decoded maps in a hash
-// table cannot hold others.
+// skipKey reads a map key. Only simple values are accepted: a client that keeps decoded maps in a
+// hash table cannot hold others.
 func (r *reader) skipKey() {
 	at := r.pos
 	code, ok := r.constructor()
@@ -264,8 +263,8 @@ func (r *reader) skipArray(code byte) {
 	if !ok {
 		return
 	}
-	// The descriptors of the elements stand before the constructor that all share, and stay open
-	// for each of them.
+	// The descriptors of the elements are before the constructor that all share, and stay open for
+	// each of them.
 	descriptors := 0
 	elem, ok := r.constructor()
 	for ok && elem == CodeDescribed {
@@ -280,7 +279,7 @@ func (r *reader) skipArray(code byte) {
 	r.leave(outer)
 }
 
-// skipElements reads count elements behind their constructor elem, of the array that begins at at.
+// skipElements reads count elements after their constructor elem, of the array that begins at at.
 func (r *reader) skipElements(at int, elem byte, count int) {
 	width := elementWidth(elem)
 	switch {
@@ -288,8 +287,7 @@ func (r *reader) skipElements(at int, elem byte, count int) {
 		r.fail(r.pos-1, "unknown constructor")
 		return
 	case width == 0:
-		// Such elements take no bytes, so their number is bounded by a total of its own
-		// (reliability S19).
+		// Such elements take no bytes, so a separate total bounds their number (reliability S19).
 		if r.zero -= count; r.zero < 0 {
 			r.fail(at, "too many elements without bytes")
 		}
@@ -319,7 +317,7 @@ const (
 	unknownWidth  = -2
 )
 
-// elementWidth returns how many bytes a value takes behind the constructor code.
+// elementWidth returns the number of bytes of a value after the constructor code.
 func elementWidth(code byte) int {
 	switch code {
 	case CodeNull, CodeTrue, CodeFalse, CodeUint0, CodeUlong0, CodeList0:
@@ -347,8 +345,8 @@ func (r *reader) skipDescribed() {
 	r.described++
 }
 
-// skipDescriptor reads a descriptor behind its 00 and takes one from described, which the caller
-// gives back. Descriptors of other types than ulong and symbol are reserved (AMQP 1.2).
+// skipDescriptor reads a descriptor after its 00 and counts it down from described; the caller adds
+// it again. Descriptors of types other than ulong and symbol are reserved (AMQP 1.2).
 func (r *reader) skipDescriptor() {
 	at := r.pos
 	r.described--

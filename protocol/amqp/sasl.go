@@ -2,28 +2,28 @@ package amqp
 
 import "fmt"
 
-// SASLMechanisms offers ways to log in, in the order of preference (AMQP 5.3.3.1).
+// SASLMechanisms offers login mechanisms, in order of preference (AMQP 5.3.3.1).
 type SASLMechanisms struct {
 	// Mechanisms is written as an array of sym32, as the real service does (wire-protocol 1.5).
 	Mechanisms []Symbol
 }
 
-// SASLInit picks a mechanism (AMQP 5.3.3.2).
+// SASLInit chooses a mechanism (AMQP 5.3.3.2).
 type SASLInit struct {
 	Mechanism       Symbol
 	InitialResponse Secret // nil means null; may hold a password
 	Hostname        string // "" means null
 }
 
-// SASLChallenge asks for more (AMQP 5.3.3.3). No mechanism offered here needs it; it is decoded so
-// that it can be named.
+// SASLChallenge requests more data (AMQP 5.3.3.3). No offered mechanism needs it; it is decoded so
+// that errors can name it.
 type SASLChallenge struct{ Challenge Secret }
 
 // SASLResponse answers a challenge (AMQP 5.3.3.4).
 type SASLResponse struct{ Response Secret }
 
-// Secret is what a login is made of. Printed or marshalled, alone or inside a performative, it is
-// only its length, so that no log can show it (reliability S31).
+// Secret is the secret data of a login. Printed or marshalled, alone or inside a performative, it
+// shows only its length, so that no log can contain it (reliability S31).
 type Secret []byte
 
 // Format writes "(<n> bytes)", whatever the verb.
@@ -40,8 +40,8 @@ const (
 	SASLOK      SASLCode = 0
 	SASLAuth    SASLCode = 1 // wrong credentials
 	SASLSys     SASLCode = 2 // a fault of the server
-	SASLSysPerm SASLCode = 3 // one that stays
-	SASLSysTemp SASLCode = 4 // one that passes
+	SASLSysPerm SASLCode = 3 // a permanent one
+	SASLSysTemp SASLCode = 4 // a temporary one
 )
 
 // SASLOutcome ends the login (AMQP 5.3.3.5). Both fields are always written: one client formats

@@ -3,11 +3,11 @@ package amqp
 import "iter"
 
 // ScanMessage finds the sections of the encoded message b and checks everything in it that could
-// hurt a consumer (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts,
-// keys, and the types of the fields of header and properties. It builds no value and allocates
-// nothing but a scratch buffer, which is reused, for a map of more than 16 keys. The limits hold
-// for each section, ZeroWidth for all of them together. A message without any section is
-// well-formed. An error is a *DecodeError.
+// harm a consumer (reliability S15-S17, F20): the number of sections, sizes, counts, depth, texts,
+// keys, and the types of the fields of header and properties. It builds no value and allocates only
+// a scratch buffer, which is reused, for a map of more than 16 keys. The limits apply to each
+// section, ZeroWidth to all of them together. A message without any section is well-formed. An
+// error is a *DecodeError.
 func ScanMessage(b []byte, lim Limits) (Sections, error) {
 	r := newFields(b, lim)
 	var s Sections
@@ -97,8 +97,8 @@ func (r *fields) section(code byte) {
 }
 
 // mapSection checks a map and the types of its keys. Annotations may have keys that are symbols or
-// ulongs, and strings in their place; application-properties have strings, and symbols in their
-// place.
+// ulongs, or strings in place of symbols. Application-properties have strings, or symbols in place
+// of strings.
 func (r *fields) mapSection(code byte) {
 	at := r.pos
 	if at >= r.end || r.src[at] != CodeMap8 && r.src[at] != CodeMap32 {
@@ -126,7 +126,7 @@ func (r *fields) mapSection(code byte) {
 	}
 }
 
-// mapContent returns the keys and values of an encoded map, nil if b is none.
+// mapContent returns the keys and values of an encoded map, nil if b is not a map.
 func mapContent(b []byte) []byte {
 	if len(b) == 0 || b[0] != CodeMap8 && b[0] != CodeMap32 {
 		return nil
@@ -134,8 +134,8 @@ func mapContent(b []byte) []byte {
 	return RawElements(b)
 }
 
-// SectionContent takes the descriptor off an encoded section. ok is false if there is none that
-// names a section. The value aliases section.
+// SectionContent removes the descriptor of an encoded section. ok is false if there is no
+// descriptor of a section. The value aliases section.
 func SectionContent(section []byte) (code byte, value []byte, ok bool) {
 	r := newReader(section, DefaultLimits)
 	code, ok = r.compositeCode()
@@ -145,9 +145,9 @@ func SectionContent(section []byte) (code byte, value []byte, ok bool) {
 	return code, section[r.pos:], true
 }
 
-// withoutDescriptor returns the value of a section; what is no section it returns as it is.
+// withoutDescriptor returns the value of a section, or b unchanged if it is not a section.
 func withoutDescriptor(section []byte) []byte {
-	// nearly always
+	// the usual case
 	if len(section) >= 3 && section[0] == CodeDescribed && section[1] == CodeSmallUlong {
 		return section[3:]
 	}
@@ -157,10 +157,10 @@ func withoutDescriptor(section []byte) []byte {
 	return section
 }
 
-// MapEntries walks over the keys and encoded values of a section that is a map, or of an encoded
+// MapEntries iterates over the keys and encoded values of a section that is a map, or of an encoded
 // map, in their order and without allocating. The key is the text of a symbol or string; entries
-// with other keys are passed over. Key and value alias section. Bytes that are not well-formed end
-// the walk: scan a message first.
+// with other keys are skipped. Key and value alias section. Malformed bytes end the iteration: scan
+// a message first.
 func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, raw []byte) bool) {
 		for b := mapContent(withoutDescriptor(section)); len(b) > 0; {
@@ -180,9 +180,9 @@ func MapEntries(section []byte) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// DataSections walks over the contents of a body's data sections: the parts of a body or, in a
-// batch, the encoded messages (wire-protocol 3.4). They alias body. Anything but a data section
-// ends the walk.
+// DataSections iterates over the contents of a body's data sections: the parts of a body or, in a
+// batch, the encoded messages (wire-protocol 3.4). They alias body. Any other section ends the
+// iteration.
 func DataSections(body []byte) iter.Seq[[]byte] {
 	return func(yield func(data []byte) bool) {
 		for len(body) > 0 {
@@ -203,10 +203,11 @@ func DataSections(body []byte) iter.Seq[[]byte] {
 	}
 }
 
-// AppendNormalized appends the message b, of sections s, with the sections in their order and every
-// section's descriptor in its small form; the values stay as they are. It is for messages that are
-// not Regular: some clients look for 00 53 7x and cannot read longer descriptors (wire-protocol
-// 5.1), and some SDKs write the footer before the body or the delivery annotations last.
+// AppendNormalized appends the message b, with sections s, so that the sections are in order and
+// every section's descriptor is in its small form; the values are unchanged. It is for messages
+// that are not Regular: some clients look for 00 53 7x and cannot read longer descriptors
+// (wire-protocol 5.1), and some SDKs write the footer before the body or the delivery annotations
+// last.
 func AppendNormalized(dst, b []byte, s *Sections) []byte {
 	if s.Regular() {
 		return append(dst, b...)

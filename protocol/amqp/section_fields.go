@@ -16,8 +16,8 @@ func AppendHeader(dst []byte, h *Header) []byte {
 	return EndList(dst, mark, 5)
 }
 
-// DecodeHeader decodes a header section, descriptor included, with DefaultLimits and without
-// allocating. It does not look at what follows the section. An error is a *DecodeError.
+// DecodeHeader decodes a header section, including the descriptor, with DefaultLimits and without
+// allocating. It ignores the bytes after the section. An error is a *DecodeError.
 func DecodeHeader(section []byte) (Header, error) {
 	r := newFields(section, DefaultLimits)
 	var h Header
@@ -61,8 +61,8 @@ func AppendProperties(dst []byte, p *Properties) []byte {
 	return EndList(dst, mark, 13)
 }
 
-// DecodeProperties decodes a properties section, descriptor included, with DefaultLimits. The
-// result is a copy. It does not look at what follows the section. An error is a *DecodeError.
+// DecodeProperties decodes a properties section, including the descriptor, with DefaultLimits. The
+// result is a copy. It ignores the bytes after the section. An error is a *DecodeError.
 func DecodeProperties(section []byte) (Properties, error) {
 	r := newFields(section, DefaultLimits)
 	var raw rawProperties
@@ -190,10 +190,10 @@ func optSymbol(b []byte) Opt[Symbol] {
 	return Some(Symbol(b))
 }
 
-// PropertiesField returns the encoded field i of a properties section, descriptor included; i is
-// one of the Field constants. ok is false if the field is null or behind the end of the list. It
-// allocates nothing; the result aliases section. It trusts that ScanMessage has passed the section,
-// and does not panic if not.
+// PropertiesField returns the encoded field i of a properties section, which includes the
+// descriptor; i is one of the Field constants. ok is false if the field is null or after the end of
+// the list. It allocates nothing; the result aliases section. It relies on the checks of
+// ScanMessage, and does not panic without them.
 func PropertiesField(section []byte, i int) (raw []byte, ok bool) {
 	for at, raw := range PropertiesFields(section) {
 		if at >= i {
@@ -203,9 +203,9 @@ func PropertiesField(section []byte, i int) (raw []byte, ok bool) {
 	return nil, false
 }
 
-// PropertiesFields walks over the encoded fields of a properties section that are not null, in
-// their order, each with its number, one of the Field constants. What is said of [PropertiesField]
-// holds for each of them.
+// PropertiesFields iterates over the encoded fields of a properties section that are not null, in
+// their order, each with its number, one of the Field constants. The conditions of
+// [PropertiesField] apply to each of them.
 func PropertiesFields(section []byte) iter.Seq2[int, []byte] {
 	return func(yield func(i int, raw []byte) bool) {
 		b := withoutDescriptor(section)

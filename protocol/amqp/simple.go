@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Values of one type, or of one in its place that clients are known to send.
+// Values of one type, or of another type that clients are known to send in its place.
 
 // boolean reads a boolean.
 func (r *reader) boolean() bool {
@@ -56,7 +56,7 @@ func (r *reader) unsigned(limit uint64) (v uint64) {
 	return v
 }
 
-// text reads a string or symbol, aliasing the input. Clients mix the two up.
+// text reads a string or symbol, aliasing the input. Clients confuse the two.
 func (r *reader) text() []byte {
 	at := r.pos
 	switch code, _ := r.constructor(); code {
@@ -93,7 +93,7 @@ func (r *reader) binaryValue() []byte {
 // returns its code.
 func (r *reader) compositeCode() (code byte, ok bool) {
 	at := r.pos
-	// nearly always
+	// the usual case
 	if b := r.src[r.pos:r.end]; len(b) >= 3 && b[0] == CodeDescribed && b[1] == CodeSmallUlong {
 		r.pos += 3
 		return b[2], true

@@ -8,25 +8,26 @@ type DeliveryState interface {
 	deliveryState()
 }
 
-// The states without fields, ready made. Decoders return these, so they cost no memory.
+// The states without fields. Decoders return these values, so they take no memory.
 var (
 	StateAccepted DeliveryState = Accepted{}
 	StateReleased DeliveryState = Released{}
 )
 
-// Accepted means done: stored by the server, or completed by a receiver (wire-protocol 3.3, 4.6).
+// Accepted means that the server has stored a message, or that a receiver has completed it
+// (wire-protocol 3.3, 4.6).
 type Accepted struct{}
 
-// Rejected means refused or, from a receiver, dead-lettered. As the answer to a dead-letter its
-// error must be nil (wire-protocol 0.8); as the answer to a send it must not be (wire-protocol
-// 3.3).
+// Rejected means that a message was refused or, from a receiver, dead-lettered. As the answer to a
+// dead-letter its error must be nil (wire-protocol 0.8); as the answer to a send it must not be nil
+// (wire-protocol 3.3).
 type Rejected struct{ Error *Error }
 
-// Released gives a delivery back untouched.
+// Released returns a delivery unchanged.
 type Released struct{}
 
-// Modified gives a delivery back: abandoned, or deferred when UndeliverableHere is set
-// (wire-protocol 4.6).
+// Modified returns a delivery: abandoned, or deferred if UndeliverableHere is set (wire-protocol
+// 4.6).
 type Modified struct {
 	DeliveryFailed     bool
 	UndeliverableHere  bool
@@ -45,7 +46,7 @@ type TransactionalState struct {
 	Outcome DeliveryState // nil means null, as on a transfer
 }
 
-// Declared gives a client that has asked for a transaction the id of the new one (AMQP 4.5.7).
+// Declared gives a client the id of the transaction that it has declared (AMQP 4.5.7).
 type Declared struct{ TxnID []byte }
 
 func (Accepted) deliveryState()           {}

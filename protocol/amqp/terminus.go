@@ -6,8 +6,8 @@ type Terminus interface {
 	terminus()
 }
 
-// Source is where a link takes messages from (AMQP 3.5.3). Decoded and encoded again it has the
-// same values, so an attach can echo what it was sent (wire-protocol 0.3).
+// Source is the place where a link takes messages from (AMQP 3.5.3). Decoding and encoding keep its
+// values, so an attach can echo the received source (wire-protocol 0.3).
 type Source struct {
 	Address      any         // as sent, a string in practice; nil means null
 	Durable      Opt[uint32] // 0 none, 1 configuration, 2 unsettled state
@@ -24,7 +24,7 @@ type Source struct {
 	Capabilities   []Symbol
 }
 
-// Target is where a link puts messages (AMQP 3.5.4).
+// Target is the place where a link puts messages (AMQP 3.5.4).
 type Target struct {
 	Address               any         // as sent, a string in practice; nil means null
 	Durable               Opt[uint32] // as in Source

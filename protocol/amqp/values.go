@@ -2,18 +2,17 @@ package amqp
 
 import "encoding/hex"
 
-// The Go types of AMQP 1.0 values (AMQP part 1.6). What DecodeValue returns and AppendValue takes
-// is one of
+// The Go types of AMQP 1.0 values (AMQP part 1.6). DecodeValue returns and AppendValue takes one of
 //
 //	nil bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float32 float64
 //	Char Timestamp UUID []byte string Symbol List Map Array Described Opaque
 
-// Symbol is an AMQP symbol: ASCII text from a fixed vocabulary. It is a type of its own because
+// Symbol is an AMQP symbol: ASCII text from a fixed vocabulary. It is a separate type because
 // clients tell symbols and strings apart (wire-protocol 9.2).
 type Symbol string
 
-// Char is one Unicode code point, 0 to 0x10FFFF. Lone surrogates are let through: two client
-// languages have 16-bit chars.
+// Char is one Unicode code point, 0 to 0x10FFFF. Lone surrogates are accepted: two client languages
+// have 16-bit chars.
 type Char rune
 
 // Timestamp is a point in time in milliseconds since 1970-01-01 UTC; negative before. .NET sends
@@ -64,14 +63,14 @@ func (m Map) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Array is an AMQP array: values that share one constructor, which is on the wire also when there
-// are none.
+// Array is an AMQP array: values that share one constructor, which is on the wire even if the array
+// is empty.
 type Array struct {
-	// Elem is the constructor of the bare values, one of the Code constants. A narrow one
-	// (CodeSmallUint, CodeStr8, …) is widened by AppendValue when a value does not fit.
+	// Elem is the constructor of the bare values, one of the Code constants. AppendValue widens a
+	// narrow one (CodeSmallUint, CodeStr8, …) if a value does not fit.
 	Elem byte
-	// Descriptors holds the descriptors every element has, outermost first. Usually empty: the
-	// elements are not described.
+	// Descriptors holds the descriptors that every element has, outermost first. It is usually
+	// empty: the elements are not described.
 	Descriptors []any
 	// Values holds the bare elements, all of the type that Elem says.
 	Values []any
@@ -82,14 +81,14 @@ type Array struct {
 type Described struct{ Descriptor, Value any }
 
 // Opaque is a value of a type that Go has no type for (decimal32, decimal64, decimal128): its
-// constructor and its bytes as they came. [RawDecimal] reads them.
+// constructor and its bytes, unchanged. [RawDecimal] reads them.
 type Opaque struct {
 	Code  byte
 	Bytes []byte
 }
 
-// Opt is a field that may be null. It exists so that null can be told from zero without a pointer.
-// The zero Opt is null.
+// Opt is a field that may be null. It distinguishes null from zero without a pointer. The zero Opt
+// is null.
 type Opt[T any] struct {
 	Value T    // zero unless Set
 	Set   bool // false means null
@@ -98,7 +97,7 @@ type Opt[T any] struct {
 // Some returns the Opt that holds v.
 func Some[T any](v T) Opt[T] { return Opt[T]{Value: v, Set: true} }
 
-// Or returns the value, or otherwise where it is null.
+// Or returns the value, or otherwise if it is null.
 func (o Opt[T]) Or(otherwise T) T {
 	if o.Set {
 		return o.Value

@@ -24,16 +24,16 @@ func write(w http.ResponseWriter, status int, mediaType string, body []byte) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // whoever asked may have gone
+	_, _ = w.Write(body) // the client may have disconnected
 }
 
-// etag is the time of an entity's last change, in ticks since year 1, unquoted: that is how the
-// service writes it.
+// etag returns the time of an entity's last change, in ticks since year 1, unquoted as the service
+// writes it.
 func etag(e *engine.Entity) string {
 	return strconv.FormatInt(e.UpdatedAt.Ticks(), 10)
 }
 
-// address is the URL of a path at the server as the client knows it.
+// address returns the URL of a path at the server, under the name that the client uses.
 func (r *request) address(path, rawQuery string) string {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -42,7 +42,7 @@ func (r *request) address(path, rawQuery string) string {
 	return scheme + r.Host + "/" + escaped(path) + query(rawQuery)
 }
 
-// escaped is a path for a URL, with its slashes.
+// escaped returns a path for a URL, with its slashes.
 func escaped(path string) string {
 	return (&url.URL{Path: "/" + path}).EscapedPath()[1:]
 }
@@ -54,7 +54,7 @@ func query(raw string) string {
 	return "?" + raw
 }
 
-// writeEntry answers with one thing. The path is that of the thing, in the spelling that is shown.
+// writeEntry answers with one entry. The path is that of the entry, in its shown spelling.
 func (r *request) writeEntry(w http.ResponseWriter, status int, path string, e document.Entry) error {
 	e.ID = r.address(path, r.URL.RawQuery)
 	e.Self = e.ID
@@ -66,14 +66,14 @@ func (r *request) writeEntry(w http.ResponseWriter, status int, path string, e d
 	return nil
 }
 
-// writeNotFound answers that nothing is there (management-api.md 2.5).
+// writeNotFound answers that nothing exists at the path (management-api.md 2.5).
 func (r *request) writeNotFound(w http.ResponseWriter) error {
 	id := "uuid:" + uuid.NewString() + ";id=" + strconv.FormatUint(r.h.answers.Add(1), 10)
 	write(w, http.StatusOK, feedType, document.AppendNotFound(nil, id, r.now))
 	return nil
 }
 
-// entityEntry describes a queue, topic or subscription.
+// entityEntry returns the entry of a queue, topic or subscription.
 func (r *request) entityEntry(e *engine.Entity, runtime *engine.Runtime) document.Entry {
 	d := &document.Description{Kind: e.Kind, Properties: e.Properties, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt}
 	if runtime != nil {
@@ -95,12 +95,12 @@ func (r *request) entityEntry(e *engine.Entity, runtime *engine.Runtime) documen
 	return entry
 }
 
-// ruleEntry describes a rule.
+// ruleEntry returns the entry of a rule.
 func ruleEntry(rule *event.Rule) document.Entry {
 	return document.Entry{Title: rule.Name, Published: rule.CreatedAt, Updated: rule.CreatedAt, Rule: rule}
 }
 
-// getNamespace describes the namespace.
+// getNamespace answers with the description of the namespace.
 func (r *request) getNamespace(w http.ResponseWriter) error {
 	created := event.TimeOf(r.h.Created)
 	n := &document.Namespace{Name: r.h.Namespace, Tier: "Standard", CreatedAt: created, ModifiedAt: created}

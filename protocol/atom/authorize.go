@@ -10,8 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// authenticate checks the token of a request for the path it is about, and looks up the queue or
-// topic there.
+// authenticate checks the token of a request for its path, and looks up the queue or topic there.
 func (r *request) authenticate() error {
 	var err error
 	r.grant, err = r.h.Callers.Login(r.Request, r.route.path, r.now.Std())
@@ -38,7 +37,7 @@ func (r *request) authenticate() error {
 	return nil
 }
 
-// unverified tells what is wrong with a token.
+// unverified returns the refusal for a token that was not accepted.
 func unverified(err error) error {
 	const status = http.StatusUnauthorized
 	switch {
@@ -54,8 +53,8 @@ func unverified(err error) error {
 	return refuse(status, 40100, "Unauthorized: Tokens of this kind are not accepted.")
 }
 
-// operations are what 401 texts call reading, listing, writing and deleting of what belongs to a
-// topic.
+// operations are the names that 401 texts have for reading, listing, writing and deleting a part of
+// a topic.
 var operations = map[routeKind]map[string]string{
 	subscriptionsPath: {http.MethodGet: "EnumerateSubscriptions"},
 	subscriptionPath:  {http.MethodGet: "GetSubscription", http.MethodPut: "CreateOrUpdateSubscription", http.MethodDelete: "DeleteSubscription"},
@@ -63,9 +62,9 @@ var operations = map[routeKind]map[string]string{
 	rulePath:          {http.MethodGet: "GetRule", http.MethodPut: "CreateOrUpdateRule", http.MethodDelete: "DeleteRule"},
 }
 
-// authorize checks that the token gives the right to do what is asked (management-api.md 5.1). The
-// answers do not depend on what exists, with one exception that clients test for: any token for a
-// path is enough to be told that no queue or topic is there.
+// authorize checks that the token gives the right for the request (management-api.md 5.1). The
+// answers do not depend on what exists, with one exception that clients test for: with any token
+// for a path, the answer says whether the queue or topic exists.
 func (r *request) authorize() error {
 	rights := r.grant.Rights
 	switch r.route.kind {
@@ -102,13 +101,13 @@ func unauthorized(text string) error {
 	return refuse(http.StatusUnauthorized, 0, "%s", text)
 }
 
-// How much of what the client wrote an answer shows, bytes.
+// Limits of a client's texts in an answer, in bytes.
 const (
 	maxShown = 400
 	maxName  = 128
 )
 
-// origin says where a change comes from.
+// origin returns the origin of a change: the caller and its address.
 func (r *request) origin() *engine.Origin {
 	return r.h.Callers.Origin(r.Request, r.grant, "management", r.route.path)
 }

@@ -1,11 +1,10 @@
-// Package atom is the management API over HTTP: entities, rules and the namespace as ATOM
-// documents, the way administration clients of Service Bus create, change, list and delete them
-// (management-api.md).
+// Package atom is the management API over HTTP. Administration clients of Service Bus use it to
+// create, change, list and delete entities and rules, as ATOM documents (management-api.md).
 //
-// It turns requests into calls of [engine.Admin] and the answers into documents. It holds no state
-// of its own: [caller.Authenticator] finds out who asks, at every request and before anything is
-// looked up, the engine is asked for the rest, and nothing is answered before a change is durable.
-// Only package document knows what a document looks like.
+// It turns requests into calls of [engine.Admin] and the answers into documents. It holds no state.
+// [caller.Authenticator] identifies the caller of every request before anything is looked up, and
+// the engine knows the rest. A change is answered once it is durable. Only package document knows
+// the form of a document.
 //
 //	h := atom.New(atom.Options{Admin: namespace, Callers: authenticator, Namespace: "local", Now: namespace.Now})
 //	http.Serve(listener, h)

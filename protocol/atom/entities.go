@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// target finds the queue, topic or subscription a request names; nil: it is not there. The path is
-// where it is or would be.
+// target returns the queue, topic or subscription that a request names; nil: it does not exist. The
+// path is its path, or the path that it would have.
 func (r *request) target() (e *engine.Entity, path string) {
 	if r.route.kind == entityPath {
 		return r.entity, r.route.entity
@@ -41,8 +41,8 @@ func (r *request) getEntity(w http.ResponseWriter) error {
 	return r.writeEntry(w, http.StatusOK, r.route.address(e), r.entityEntry(e, &runtime[0]))
 }
 
-// putEntity creates a queue, topic or subscription, or replaces its properties when the client says
-// that it is there (management-api.md 2.3, 2.4). It never does the one for the other.
+// putEntity creates a queue, topic or subscription, or replaces its properties if the client says
+// that it exists (management-api.md 2.3, 2.4). It never does one in place of the other.
 func (r *request) putEntity(w http.ResponseWriter) error {
 	entry, err := r.body(w)
 	if err != nil {
@@ -54,7 +54,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	}
 	old, path := r.target()
 	mode, status := engine.CreateOnly, http.StatusCreated
-	if r.Header.Get("If-Match") != "" { // any value is taken for *
+	if r.Header.Get("If-Match") != "" { // any value means *
 		mode, status = engine.UpdateOnly, http.StatusOK
 	}
 	if err := r.mayPut(mode, d.Kind, old, path); err != nil {
@@ -85,7 +85,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 	return r.writeEntry(w, status, r.route.address(e), r.entityEntry(e, nil))
 }
 
-// mayPut refuses to create what exists and to update what does not.
+// mayPut refuses to create an entity that exists and to update one that does not.
 func (r *request) mayPut(mode engine.PutMode, kind event.EntityKind, old *engine.Entity, path string) error {
 	if kind == event.Subscription && (r.entity == nil || r.entity.Kind != event.Topic) {
 		return r.missingForPut()
@@ -106,8 +106,8 @@ func (r *request) mayPut(mode engine.PutMode, kind event.EntityKind, old *engine
 	return nil
 }
 
-// missingForPut is said when something that a put needs is not there: the thing itself, or the
-// topic of a subscription.
+// missingForPut returns the refusal of a put for which something is missing: the entity itself, or
+// the topic of a subscription.
 func (r *request) missingForPut() *refusal {
 	if r.route.kind != subscriptionPath {
 		return noOperation()
@@ -136,7 +136,7 @@ func (r *request) deleteEntity(w http.ResponseWriter) error {
 	return nil
 }
 
-// defaults are the properties of an entity of which a request says nothing.
+// defaults returns the properties of an entity that a request does not mention.
 func (h *handler) defaults(kind event.EntityKind) event.Properties {
 	p := engine.DefaultProperties(kind)
 	if h.Tier == engine.Premium && kind != event.Subscription {
@@ -145,8 +145,8 @@ func (h *handler) defaults(kind event.EntityKind) event.Properties {
 	return p
 }
 
-// identity are the properties that keep their value when an update says nothing of them
-// (management-api.md 2.4). That a new value is refused is the engine's rule.
+// identity sets the properties that keep their value if an update does not mention them
+// (management-api.md 2.4). The engine refuses new values of them.
 func identity(d *document.Description, p, old *event.Properties) {
 	for _, i := range [...]struct {
 		element document.Element

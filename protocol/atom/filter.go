@@ -11,15 +11,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// maxFilter is how long a filter may be, bytes.
+// maxFilter bounds the bytes of a filter.
 const maxFilter = 1024
 
-// filter selects things of a list: those for which all comparisons of one of its alternatives hold
-// (management-api.md 2.6).
+// filter selects entries of a list: those for which all comparisons of at least one alternative
+// hold (management-api.md 2.6).
 type filter [][]comparison
 
-// comparison compares a property of a thing with a value, of which it has the one of the property's
-// type.
+// comparison compares a property of an entry with a value; the field of the property's type holds
+// the value.
 type comparison struct {
 	property *property
 	operator string // of operators, or startsWith
@@ -29,22 +29,21 @@ type comparison struct {
 	at       time.Time
 }
 
-// property is what a filter can compare.
+// property is a property that a filter can compare.
 type property struct {
 	name  string // in lower case
 	kinds string // of the lists that have it: q, t, s and r
-	held  bool   // known only to those who ask what the thing holds
-	// compare compares the property of a thing with the value; false: the property is not known.
+	held  bool   // a count or size, which is known only if the list asked for the entity's content
+	// compare compares the property of an entry with the value; false: the property is not known.
 	compare func(*document.Entry, *comparison) (int, bool)
-	// read reads a value, which stands in quotes or not.
+	// read reads a value, quoted or not.
 	read func(c *comparison, text string, quoted bool) bool
-	of   string // what a value is, for messages
+	of   string // name of the type of value, for messages
 }
 
 const startsWith = "startswith"
 
-// operators are what a comparison can have between property and value, and which results of
-// [cmp.Compare] fulfil it.
+// operators maps each operator to the results of [cmp.Compare] that fulfil it.
 var operators = map[string][]int{"eq": {0}, "ne": {-1, 1}, "gt": {1}, "ge": {0, 1}, "lt": {-1}, "le": {-1, 0}}
 
 // filterProperties are the properties that Microsoft documents for NamespaceManager, and the name
@@ -60,8 +59,8 @@ var filterProperties = []property{
 
 const timeForms = "a time such as '2026-01-31T08:00:00Z' or '1/31/2026 08:00:00'"
 
-// timeLayouts are the forms of a time: RFC 3339, also without a zone, and what .NET writes. Without
-// a zone it is UTC.
+// timeLayouts are the forms of a time: RFC 3339, with or without a zone, and the forms that .NET
+// writes. Without a zone it is UTC.
 var timeLayouts = []string{
 	time.RFC3339, "2006-01-02T15:04:05", "2006-01-02 15:04:05", time.DateOnly,
 	"1/2/2006 15:04:05", "1/2/2006 15:04", "1/2/2006 3:04:05 PM", "1/2/2006 3:04 PM", "1/2/2006",
@@ -87,7 +86,7 @@ func compareUpdated(e *document.Entry, c *comparison) (int, bool) {
 }
 
 func compareAccessed(e *document.Entry, c *comparison) (int, bool) {
-	at := time.Time{} // as a list shows what was never used
+	at := time.Time{} // the value that a list shows for an entity that was never used
 	if e.Entity.AccessedAt != 0 {
 		at = e.Entity.AccessedAt.Std()
 	}
@@ -118,7 +117,7 @@ func readInstant(c *comparison, text string, _ bool) bool {
 	})
 }
 
-// verdict says whether a filter selects a thing.
+// verdict says whether a filter selects an entry.
 type verdict uint8
 
 const (
@@ -127,8 +126,8 @@ const (
 	yes
 )
 
-// judge says whether the filter selects a thing. That is unknown when it depends on a property that
-// is not known. held says that the entry has what the thing holds.
+// judge reports whether the filter selects an entry. The result is unknown if it depends on an
+// unknown property. held says that the entry has the counts and sizes.
 func (f filter) judge(e *document.Entry, held bool) verdict {
 	best := no
 	for _, all := range f {
@@ -180,22 +179,22 @@ func parseFilter(text string, kind byte) (filter, error) {
 	}
 }
 
-// filterParser reads a filter from its beginning to its end.
+// filterParser parses a filter.
 type filterParser struct {
 	rest string
 	kind byte
 }
 
-// token is a word, a text in quotes without these, or a sign. The last one is empty.
+// token is a word, a text in quotes (without the quotes), or a sign. The last one is empty.
 type token struct {
 	text   string
 	quoted bool
-	open   bool // a text that does not end
+	open   bool // a text without its closing quote
 }
 
 func (t token) is(word string) bool { return !t.quoted && strings.EqualFold(t.text, word) }
 
-// String shows a token in messages.
+// String returns the token as messages show it.
 func (t token) String() string {
 	switch {
 	case t.open:
@@ -210,7 +209,7 @@ func (t token) String() string {
 
 const wordEnds = " \t\r\n'(),"
 
-// next reads a token. In a text two quotes stand for one.
+// next reads a token. In a text two quotes mean one.
 func (p *filterParser) next() token {
 	p.rest = strings.TrimLeft(p.rest, " \t\r\n")
 	if p.rest == "" {
@@ -239,7 +238,7 @@ func (p *filterParser) next() token {
 	return t
 }
 
-// readSign reads a sign that has to be next.
+// readSign reads a sign that must be next.
 func (p *filterParser) readSign(want string) error {
 	if t := p.next(); !t.is(want) {
 		return invalidFilter("'%s' is expected, not %s.", want, t)
@@ -264,8 +263,8 @@ func (p *filterParser) readComparison() (comparison, error) {
 	return c, p.readValue(&c)
 }
 
-// readStartsWith reads what follows the name of the function. Some clients leave out that it has to
-// be true.
+// readStartsWith reads the rest of a comparison after the name of the function. Some clients leave
+// out the comparison with true.
 func (p *filterParser) readStartsWith() (comparison, error) {
 	c := comparison{operator: startsWith}
 	if p.kind != 'q' && p.kind != 't' {
@@ -311,7 +310,7 @@ func (p *filterParser) readProperty(name token, c *comparison) error {
 	return invalidFilter("The specified property '%s' does not exist or is not allowed.", caller.Clip(name.text, maxName))
 }
 
-// readValue reads what a property is compared with. A time may have the form of OData,
+// readValue reads the value that a property is compared with. A time may have the form of OData,
 // datetime'2026-01-31T08:00:00Z'.
 func (p *filterParser) readValue(c *comparison) error {
 	t := p.next()
@@ -324,7 +323,7 @@ func (p *filterParser) readValue(c *comparison) error {
 	return nil
 }
 
-// invalidFilter is a refusal that begins as the service's does.
+// invalidFilter returns a refusal that begins with the service's words.
 func invalidFilter(format string, args ...any) error {
 	return badRequest("Invalid Filter. "+format, args...)
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// Options says what the API shows and who may use it. All but Logger and Hosts are needed.
+// Options configures the API. All fields except Logger and Hosts are required.
 type Options struct {
 	Admin     engine.Admin
 	Callers   *caller.Authenticator
-	Namespace string      // name, as documents and error texts give it
-	Tier      engine.Tier // which values entities may have
+	Namespace string      // name in documents and error texts
+	Tier      engine.Tier // limits the values of entities
 	Created   time.Time   // when the namespace was made
 	Now       func() event.Time
 	Logger    *slog.Logger // nil: slog.Default
-	// Hosts are the names, without port, under which requests may come, beside localhost and
+	// Hosts are the host names, without port, that requests may use, besides localhost and
 	// addresses (reliability.md S24); nil: any.
 	Hosts []string
 }
@@ -40,11 +40,11 @@ type handler struct {
 	logger *slog.Logger
 	hosts  map[string]bool // nil: any
 
-	answers atomic.Uint64 // feeds that say that nothing is there
+	answers atomic.Uint64 // number of not-found feeds, for their ids
 }
 
-// New makes the handler of the API. The only thing that needs no token, /health, is not part of it:
-// package listen answers that.
+// New returns the handler of the API. It does not answer /health, the only path that needs no
+// token: package listen does.
 func New(o Options) http.Handler {
 	h := &handler{Options: o, logger: o.Logger}
 	if h.logger == nil {
@@ -68,7 +68,7 @@ type request struct {
 	now     event.Time
 	grant   access.Grant
 	why     event.ReasonGiven
-	entity  *engine.Entity    // the queue, or the topic of what the path names; nil: there is none
+	entity  *engine.Entity    // the queue or topic of the path; nil: it does not exist
 	quota   int               // sub-code of the quota that a change may exceed
 	options map[string]string // of a list, see optionsOf
 }
@@ -81,14 +81,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		case nil:
 		case http.ErrAbortHandler:
 			panic(p)
-		default: // nothing has been written: every answer is written whole, as the last thing
+		default: // nothing has been written: every answer is written whole, at the end
 			h.logger.Error("atom: panic", "method", hr.Method, "path", hr.URL.Path, "panic", p, "stack", string(debug.Stack()))
 			r.fail(w, internal())
 		}
 	}()
 	head := w.Header()
 	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Cache-Control", "no-store") // answers hold keys
+	head.Set("Cache-Control", "no-store") // answers contain keys
 	if id := caller.RequestID(hr); id != "" {
 		head.Set(caller.RequestHeader, id)
 	}
@@ -97,8 +97,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	}
 }
 
-// answer answers a request, or returns why not and has written nothing. The token is checked first:
-// without one nothing is told, not even what paths there are (reliability.md S21).
+// answer answers a request, or returns an error and has written nothing. It checks the token first:
+// a caller without one learns nothing, not even which paths exist (reliability.md S21).
 func (r *request) answer(w http.ResponseWriter) error {
 	if !r.h.knownHost(r.Host) {
 		return refuse(http.StatusMisdirectedRequest, 0, "Unknown host name; the setting hosts lists the names of this broker.")
@@ -107,7 +107,7 @@ func (r *request) answer(w http.ResponseWriter) error {
 	if err := r.authenticate(); err != nil {
 		return err
 	}
-	// whatever rights the token gives: those for messages are not ours
+	// whatever rights the token gives: the rights for messages are not checked here
 	if name := r.messaging(); name != "" {
 		return r.notImplemented(name)
 	}
@@ -134,7 +134,7 @@ func (r *request) answer(w http.ResponseWriter) error {
 	return serve(r, w)
 }
 
-// acceptable checks what every request must have beside a token: a version, and with a body the
+// acceptable checks what every request must have besides a token: a version, and with a body the
 // type of a document.
 func (r *request) acceptable() error {
 	q, err := url.ParseQuery(r.URL.RawQuery)
@@ -146,7 +146,7 @@ func (r *request) acceptable() error {
 	}
 	var ok bool
 	r.version, ok = document.ParseVersion(q.Get("api-version"))
-	// nothing that a version changes is at the root
+	// the root has nothing that depends on the version
 	if root := r.route.path == "" && r.Method == http.MethodGet && !q.Has("api-version"); !ok && !root {
 		return badRequest("The api-version in the query of the request is missing or is not a year and a month, such as 2021-05.")
 	}
@@ -167,7 +167,7 @@ func (r *request) acceptable() error {
 	return nil
 }
 
-// isXML reports whether a Content-Type is one of XML, whatever its parameters.
+// isXML reports whether a Content-Type is an XML type, whatever its parameters.
 func isXML(contentType string) bool {
 	name, _, err := mime.ParseMediaType(contentType)
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
@@ -176,7 +176,7 @@ func isXML(contentType string) bool {
 	return name == "application/xml" || name == "text/xml" || strings.HasSuffix(name, "+xml")
 }
 
-// method finds what to do. Reads change nothing, whatever they carry.
+// method returns the function for a request. Reads change nothing, whatever their body.
 func (r *request) method() (func(*request, http.ResponseWriter) error, error) {
 	if r.route.kind == subQueue {
 		return nil, r.wrongMethod(http.StatusBadRequest)
@@ -203,7 +203,7 @@ func (r *request) wrongMethod(status int) error {
 	return refuse(status, 0, "The specified HTTP verb (%s) is not valid.", r.Method)
 }
 
-// methods is what can be done with what a path names (management-api.md 1.2).
+// methods maps the kind of a path to its operations (management-api.md 1.2).
 var methods [routeKinds]struct {
 	get, put, delete func(*request, http.ResponseWriter) error
 }
@@ -218,7 +218,7 @@ func init() {
 	methods[namespacePath].get = (*request).getNamespace
 }
 
-// body reads the body and what it describes.
+// body reads the body and decodes its entry.
 func (r *request) body(w http.ResponseWriter) (*document.Entry, error) {
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(document.RequestLimits.Bytes)))
 	var large *http.MaxBytesError

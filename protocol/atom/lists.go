@@ -18,17 +18,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// maxTop is how many things a page has at most, and when the client does not say (management-api.md
-// 2.6).
+// maxTop is the maximum number of entries of a page, and the default (management-api.md 2.6).
 const maxTop = 100
 
-// maxLooked is how many things one request looks at.
+// maxLooked is the maximum number of entries that one request reads.
 const maxLooked = 10_000
 
-// page is which part of a list is asked for.
+// page is the requested part of a list.
 type page struct {
 	skip, top int
-	filter    filter // nil: it selects everything
+	filter    filter // nil: selects everything
 	text      string // of the filter
 }
 
@@ -62,8 +61,8 @@ func (r *request) readPage(kind byte) (page, error) {
 	return p, err
 }
 
-// optionsOf are the query options of a request by their names in lower case. One that the request
-// does not have is refused: who gives it relies on it.
+// optionsOf returns the query options of a request by their names in lower case. It refuses an
+// option that the request does not have, because the client relies on it.
 func optionsOf(q url.Values, kind routeKind) (map[string]string, error) {
 	options := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(q)) {
@@ -72,7 +71,7 @@ func optionsOf(q url.Values, kind routeKind) (map[string]string, error) {
 		switch isOption := strings.HasPrefix(lower, "$"); {
 		case slices.Contains(listOptions, "$"+lower):
 			return nil, badRequest("The query parameter '%s' is not known; the query option is '$%s'.", caller.Clip(name, maxName), lower)
-		case !isOption: // not ours to know (management-api.md 1.2)
+		case !isOption: // not an option of ours (management-api.md 1.2)
 		case !isList[kind] || !slices.Contains(listOptions, lower):
 			return nil, badRequest("The query option '%s' is not supported for this request.", caller.Clip(name, maxName))
 		case again || len(q[name]) > 1:
@@ -84,14 +83,14 @@ func optionsOf(q url.Values, kind routeKind) (map[string]string, error) {
 	return options, nil
 }
 
-// listOptions are the query options that lists have, and no other request has.
+// listOptions are the query options of lists. No other request has any.
 var listOptions = []string{"$skip", "$top", "$filter"}
 
 var isList = [routeKinds]bool{queuesPath: true, topicsPath: true, subscriptionsPath: true, rulesPath: true}
 
-// look collects what a filter selects of a list that fetch returns piece by piece and choose thins
-// out. It returns what is behind the first skip, and at least one more than top if there is that
-// much.
+// look collects the entries that a filter selects from a list. fetch returns the list piece by
+// piece, and choose applies the filter. look returns the entries after the first skip, and at least
+// one more than top if there are that many.
 func look[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, error), choose func([]T) ([]T, error)) ([]T, error) {
 	var found []T
 	for at := 0; len(found) <= p.skip+p.top; at += maxTop {
@@ -107,7 +106,7 @@ func look[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, er
 			return nil, err
 		}
 		found = append(found, chosen...)
-		runtime.Gosched() // messages come first
+		runtime.Gosched() // messages have priority
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -115,7 +114,7 @@ func look[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, er
 	return found[p.skip:], nil
 }
 
-// listEntities answers a page of the queues or topics.
+// listEntities answers with a page of the queues or topics.
 func (r *request) listEntities(w http.ResponseWriter) error {
 	kind, title := event.Queue, "Queues"
 	if r.route.kind == topicsPath {
@@ -124,7 +123,7 @@ func (r *request) listEntities(w http.ResponseWriter) error {
 	return r.list(w, kind, "", title, "../")
 }
 
-// listSubscriptions answers a page of the subscriptions of a topic.
+// listSubscriptions answers with a page of the subscriptions of a topic.
 func (r *request) listSubscriptions(w http.ResponseWriter) error {
 	if r.entity == nil || r.entity.Kind != event.Topic {
 		return noOperation()
@@ -150,7 +149,7 @@ func (r *request) list(w http.ResponseWriter, kind event.EntityKind, topic, titl
 	entries := make([]document.Entry, len(found))
 	for i, e := range found {
 		entries[i] = r.entityEntry(e, &runtimes[i])
-		entries[i].ID = r.address(e.Path, r.URL.RawQuery) // has "Subscriptions", as lists do
+		entries[i].ID = r.address(e.Path, r.URL.RawQuery) // with "Subscriptions", as lists have it
 		entries[i].Self = relative + escaped(e.Name()) + query(r.URL.RawQuery)
 	}
 	return r.writeFeed(w, title, page, entries, more)
@@ -167,8 +166,8 @@ func (r *request) find(kind event.EntityKind, topic string, p page) ([]*engine.E
 	}, func(piece []*engine.Entity) ([]*engine.Entity, error) { return r.choose(p.filter, piece) })
 }
 
-// choose returns those of some entities that a filter selects. What an entity holds is asked for
-// only where it matters.
+// choose returns the entities that a filter selects. It asks for an entity's counts only if they
+// matter.
 func (r *request) choose(f filter, all []*engine.Entity) (chosen []*engine.Entity, err error) {
 	verdicts := make([]verdict, len(all))
 	var open []*engine.Entity
@@ -201,8 +200,8 @@ func (r *request) choose(f filter, all []*engine.Entity) (chosen []*engine.Entit
 	return chosen, nil
 }
 
-// writeFeed answers a page. The link to the next one repeats the size of the page, for clients that
-// take it from there.
+// writeFeed answers with a page. The link to the next page repeats the size of the page, because
+// clients take it from there.
 func (r *request) writeFeed(w http.ResponseWriter, title string, p page, entries []document.Entry, more bool) error {
 	feed := &document.Feed{Title: title, ID: r.address(r.route.path, r.URL.RawQuery), Updated: r.now, Entries: entries}
 	feed.Self = feed.ID

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// messageOperations are the operations of the service's REST API for messages, by method and by
-// what stands behind "messages" in the path.
+// messageOperations are the operations of the service's REST API for messages, by method and by the
+// path after "messages".
 var messageOperations = map[string]string{
 	"POST":          "Send Message",
 	"POST/head":     "Peek-Lock Message",
@@ -17,8 +17,8 @@ var messageOperations = map[string]string{
 	"POST/id/token": "Renew Lock for a Message", "PUT/id/token": "Unlock Message", "DELETE/id/token": "Delete Message",
 }
 
-// messaging returns which of messageOperations the request is, "" if it is none (management-api.md
-// 1.2). A queue or topic whose path looks like that of one can still be created and deleted.
+// messaging returns the request's entry of messageOperations, "" if it has none (management-api.md
+// 1.2). A queue or topic with such a path can still be created and deleted.
 func (r *request) messaging() string {
 	if r.route.kind != entityPath {
 		return ""

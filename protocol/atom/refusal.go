@@ -19,7 +19,7 @@ import (
 // refusal is an answer with a status of 400 or more (management-api.md 2.10).
 type refusal struct {
 	status  int
-	subCode int // 0: none is told
+	subCode int // 0: not shown
 	text    string
 }
 
@@ -29,7 +29,7 @@ func refuse(status, subCode int, format string, args ...any) *refusal {
 	return &refusal{status: status, subCode: subCode, text: fmt.Sprintf(format, args...)}
 }
 
-// Sub-codes of quotas. Clients only need them not to be 40301.
+// Sub-codes of quotas. Clients only require that they are not 40301.
 const (
 	overEntities           = 40300 // and authorization rules
 	overSQLFilters         = 40501
@@ -56,7 +56,7 @@ func noService() *refusal {
 	return refuse(http.StatusNotFound, 0, "No service is hosted at the specified address.")
 }
 
-// shownPath returns the path of a request for error texts: decoded, or as it was sent where it does
+// shownPath returns the path of a request for error texts: decoded, or as it was sent if it does
 // not decode to text, such as /per%cent.
 func shownPath(r *http.Request) string {
 	path := r.URL.Path
@@ -66,7 +66,7 @@ func shownPath(r *http.Request) string {
 	return caller.Clip(path, maxShown)
 }
 
-// messagingEntity is what texts call the subscription or rule of a request.
+// messagingEntity returns the name of the request's subscription or rule for texts.
 func (r *request) messagingEntity() string {
 	name := r.h.Namespace + ":Topic:" + r.route.entity + "|" + r.route.subscription
 	if r.route.rule != "" {
@@ -86,13 +86,13 @@ func (r *request) alreadyExists() *refusal {
 	return refuse(http.StatusConflict, 0, "The messaging entity '%s' already exists.", r.messagingEntity())
 }
 
-// ruleNotFound is the answer to a read or change of a rule that does not exist.
+// ruleNotFound returns the answer to a read or change of a rule that does not exist.
 func (r *request) ruleNotFound() *refusal {
 	return refuse(http.StatusNotFound, 0, "Entity '%s' was not found.", r.messagingEntity())
 }
 
-// refused turns an error of the engine into an answer; missing is the answer when the thing does
-// not exist.
+// refused turns an error of the engine into an answer; missing is the answer if the entity or rule
+// does not exist.
 func (r *request) refused(err error, missing *refusal) error {
 	var e *engine.Error
 	var ours *refusal
@@ -101,7 +101,7 @@ func (r *request) refused(err error, missing *refusal) error {
 		return ours
 	case errors.As(err, &e):
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		// the client has gone, or waits for nothing
+		// the client has disconnected, or no longer waits
 		return refuse(http.StatusServiceUnavailable, 50004, "The server is busy; please retry the operation.")
 	default:
 		r.h.logger.Error("atom: request failed", "method", r.Method, "path", r.URL.Path, "error", err)
@@ -120,7 +120,7 @@ func (r *request) refused(err error, missing *refusal) error {
 	return badRequest("%s", e.Text)
 }
 
-// fail answers with an error. SDKs log all of it, and people send it along when they ask.
+// fail answers with an error. SDKs log the whole text, and users quote it in questions.
 func (r *request) fail(w http.ResponseWriter, err error) {
 	e, ok := err.(*refusal)
 	if !ok {

@@ -13,11 +13,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
-// routeKind is what a path names.
+// routeKind is the kind of thing that a path names.
 type routeKind uint8
 
 const (
-	entityPath        routeKind = iota // a queue or topic, or where one could be
+	entityPath        routeKind = iota // a queue or topic, which need not exist
 	subscriptionsPath                  // the subscriptions of a topic
 	subscriptionPath
 	rulesPath // the rules of a subscription
@@ -25,11 +25,11 @@ const (
 	queuesPath
 	topicsPath
 	namespacePath
-	subQueue // of a queue or subscription: nothing for this API
+	subQueue // of a queue or subscription; not part of this API
 	routeKinds
 )
 
-// route is a path taken apart. Names are as in the request.
+// route is a parsed path. Names are as in the request.
 type route struct {
 	kind         routeKind
 	path         string // decoded, without outer slashes
@@ -41,12 +41,11 @@ type route struct {
 	subscriptions, rules string
 }
 
-// parseRoute takes a decoded path apart. Fixed segments are known in any letter case. As no name of
-// an entity has a segment "subscriptions", the first one ends the topic's path (management-api.md
-// 1.2).
+// parseRoute parses a decoded path. Fixed segments match in any letter case. No name of an entity
+// has a segment "subscriptions", so the first one ends the topic's path (management-api.md 1.2).
 func parseRoute(path string) route {
 	path = strings.TrimPrefix(path, "/")
-	if path != "/" { // two of them are not the root
+	if path != "/" { // two slashes are not the root
 		path = strings.TrimSuffix(path, "/")
 	}
 	r := route{path: path, entity: path}
@@ -74,7 +73,7 @@ func parseRoute(path string) route {
 	}
 	rest := segments[at+1:]
 	if len(rest) > 3 || len(rest) > 1 && !strings.EqualFold(rest[1], "rules") {
-		return r // a path that nothing can have
+		return r // a path that cannot exist
 	}
 	r.entity, r.subscriptions = strings.Join(segments[:at], "/"), segments[at]
 	r.kind = [...]routeKind{subscriptionsPath, subscriptionPath, rulesPath, rulePath}[len(rest)]
@@ -90,10 +89,10 @@ func parseRoute(path string) route {
 	return r
 }
 
-// isClean reports whether every reader takes the path for the same one: no segment is empty, none
-// is made of dots, nothing looks like an escape, a scheme or a slash without being one, every
-// character is visible, and what names a queue or topic does not end in a dot. Nothing has a path
-// that is not clean.
+// isClean reports whether every reader understands the path in the same way. A clean path has no
+// empty segment and none of dots. It has nothing that looks like an escape, a scheme or a slash
+// without being one. All characters are visible, and the name of a queue or topic does not end with
+// a dot. Paths that are not clean name nothing.
 func (r *route) isClean() bool {
 	switch {
 	case r.path != "" && strings.Contains("/"+r.path+"/", "//"), strings.Contains(r.path, `\`), strings.HasSuffix(r.entity, "."),
@@ -104,7 +103,7 @@ func (r *route) isClean() bool {
 	return ok
 }
 
-// address is the path of an entity with the fixed segment as the client spelled it
+// address returns the path of an entity with the fixed segment in the client's spelling
 // (management-api.md 2.2).
 func (r *route) address(e *engine.Entity) string {
 	if e.Kind != event.Subscription {
@@ -113,7 +112,7 @@ func (r *route) address(e *engine.Entity) string {
 	return e.TopicPath() + "/" + r.subscriptions + "/" + e.Name()
 }
 
-// allowed are the methods that the path has.
+// allowed returns the methods of the path.
 func (r *route) allowed() string {
 	var list []string
 	m := methods[r.kind]
@@ -128,8 +127,8 @@ func (r *route) allowed() string {
 	return strings.Join(list, ", ")
 }
 
-// knownHost reports whether a request came under a name that is ours. An address cannot be made to
-// resolve to another.
+// knownHost reports whether a request used a host name that is ours. An address cannot be made to
+// resolve to another one.
 func (h *handler) knownHost(host string) bool {
 	if h.hosts == nil {
 		return true
@@ -139,7 +138,7 @@ func (h *handler) knownHost(host string) bool {
 	return err == nil || h.hosts[name]
 }
 
-// hostName is a host in lower case without port, brackets and final dot.
+// hostName returns a host in lower case without port, brackets and final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

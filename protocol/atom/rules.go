@@ -10,10 +10,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// defaultName is what a rule is called that has no other name.
+// defaultName is the name of a rule that has no other name.
 const defaultName = "$Default"
 
-// ruleAddress is the path of a rule with the fixed segments as the client spelled them.
+// ruleAddress returns the path of a rule with the fixed segments in the client's spelling.
 func (r *request) ruleAddress(sub *engine.Entity, rule string) string {
 	return r.route.address(sub) + "/" + r.route.rules + "/" + rule
 }
@@ -30,8 +30,8 @@ func (r *request) getRule(w http.ResponseWriter) error {
 	return r.writeEntry(w, http.StatusOK, r.ruleAddress(sub, rule.Name), ruleEntry(&rule))
 }
 
-// putRule creates a rule or replaces filter and action of one. Where the path has no name, the name
-// in the body counts (management-api.md 2.9).
+// putRule creates a rule or replaces its filter and action. If the path has no name, the name in
+// the body counts (management-api.md 2.9).
 func (r *request) putRule(w http.ResponseWriter) error {
 	entry, err := r.body(w)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *request) deleteRule(w http.ResponseWriter) error {
 	return nil
 }
 
-// defaultRule is the rule that a new subscription is asked to have in place of $Default.
+// defaultRule returns the rule that a request gives a new subscription in place of $Default.
 func defaultRule(rule *event.Rule) (event.Rule, error) {
 	made := *rule
 	if made.Name == "" {
@@ -95,9 +95,8 @@ func defaultRule(rule *event.Rule) (event.Rule, error) {
 	return made, storable(&made)
 }
 
-// storable refuses values of types that this API does not have, though documents can show them:
-// rules made over AMQP have them (management-api.md 3.6). Whether a filter makes sense is the
-// engine's question.
+// storable refuses values of types that this API does not have, although documents can show them:
+// rules made over AMQP have them (management-api.md 3.6). The engine checks the filter itself.
 func storable(rule *event.Rule) error {
 	for _, list := range [...][]event.Property{rule.Filter.Parameters, rule.Filter.Properties, rule.Action.Parameters} {
 		for i := range list {
@@ -111,7 +110,7 @@ func storable(rule *event.Rule) error {
 	return nil
 }
 
-// listRules answers a page of the rules of a subscription.
+// listRules answers with a page of the rules of a subscription.
 func (r *request) listRules(w http.ResponseWriter) error {
 	page, err := r.readPage('r')
 	if err != nil {

@@ -15,22 +15,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// Headers with the right to send to the targets of forwarding (management-api.md 1.7).
+// Headers with tokens for the right to send to the targets of forwarding (management-api.md 1.7).
 const (
 	forwardHeader    = "ServiceBusSupplementaryAuthorization"
 	deadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
-// wanted is what a request wants a queue, topic or subscription to be.
+// wanted is the requested form of a queue, topic or subscription.
 type wanted struct {
 	*request
 	d    *document.Description
-	old  *engine.Entity // as it is; nil: it is being created
+	old  *engine.Entity // the present entity; nil: it is being created
 	path string
 }
 
-// properties works out the properties the entity gets from those the request gives, and refuses
-// what they cannot be.
+// properties returns the entity's properties after the request, and refuses invalid ones.
 func (w *wanted) properties() (event.Properties, error) {
 	d, old, p := w.d, w.old, w.d.Properties
 	if d.ClientAffine {
@@ -66,8 +65,8 @@ func (w *wanted) properties() (event.Properties, error) {
 	return p, nil
 }
 
-// unchanged reports whether a size is what it was: the operator's file may give sizes that the tier
-// does not have, and a client that sends back what it has read changes nothing.
+// unchanged reports whether a size is the same as before. The operator's file may give sizes that
+// the tier does not have, and a client that sends back what it has read must change nothing.
 func unchanged(property string, p, old *event.Properties) bool {
 	switch property {
 	case document.MaxSizeInMegabytes.String():
@@ -78,7 +77,7 @@ func unchanged(property string, p, old *event.Properties) bool {
 	return false
 }
 
-// partition is what partitioning means for the other properties.
+// partition sets and checks the properties that depend on partitioning.
 func (w *wanted) partition(p *event.Properties) error {
 	d := w.d
 	if d.Kind == event.Subscription {
@@ -86,7 +85,7 @@ func (w *wanted) partition(p *event.Properties) error {
 	}
 	switch {
 	case d.Kind == event.Queue && p.EnablePartitioning && w.old != nil:
-		// an entity file may have said otherwise
+		// an entity file may have set another value
 		p.SupportOrdering = w.old.Properties.SupportOrdering
 	case !d.Present.Has(document.SupportOrdering) || d.Kind == event.Queue && p.EnablePartitioning:
 		p.SupportOrdering = !p.EnablePartitioning
@@ -94,7 +93,7 @@ func (w *wanted) partition(p *event.Properties) error {
 	if !p.EnablePartitioning {
 		return nil
 	}
-	// one that was made under another tier stays as it is
+	// an entity made under another tier keeps its partitioning
 	if w.h.Tier == engine.Premium && w.old == nil {
 		return badRequest("The property 'EnablePartitioning' cannot be true: the namespace is of the Premium tier and not partitioned.")
 	}
@@ -104,9 +103,9 @@ func (w *wanted) partition(p *event.Properties) error {
 	return nil
 }
 
-// forward checks the targets of forwarding and brings them into the form that is shown
-// (management-api.md 3.8). A queue may name itself, also when it is just being made, and a
-// subscription its topic: hops are counted.
+// forward checks the targets of forwarding and writes them in the shown form (management-api.md
+// 3.8). A queue may name itself, even while it is being created, and a subscription its topic,
+// because hops are counted.
 func (w *wanted) forward(p *event.Properties) error {
 	for _, f := range [...]struct {
 		element document.Element
@@ -123,7 +122,7 @@ func (w *wanted) forward(p *event.Properties) error {
 		if !ok {
 			return badRequest("The property '%s' is neither the path of an entity nor a URL with one.", f.element)
 		}
-		named := caller.Clip(*f.value, maxShown) // in the client's words
+		named := caller.Clip(*f.value, maxShown) // as the client wrote it
 		if err := w.maySend(f.header, target, named); err != nil {
 			return err
 		}
@@ -153,8 +152,8 @@ func (w *wanted) maySend(header, target, named string) error {
 	return refuse(http.StatusUnauthorized, 40100, "Unauthorized: A token with the right to send to '%s' is needed in the header %s.", named, header)
 }
 
-// forwardTarget reads a target of forwarding: how it is shown, which is with scheme and host in
-// lower case and the path as given, and the path of the entity it names, whatever the host.
+// forwardTarget parses a target of forwarding. It returns the shown form, with scheme and host in
+// lower case and the path as given, and the path of the named entity, whatever the host.
 func forwardTarget(value, ownHost string) (shown, path string, ok bool) {
 	scheme, rest, absolute := strings.Cut(value, "://")
 	host := ownHost
@@ -174,8 +173,8 @@ func forwardTarget(value, ownHost string) (shown, path string, ok bool) {
 	return scheme + "://" + host + "/" + rest, path, true
 }
 
-// withKeys gives access rules the keys that a request leaves out: the one that the rule has, or a
-// new one.
+// withKeys fills in the keys that a request leaves out of access rules: the rule's present key, or
+// a new one.
 func withKeys(rules, before []event.AccessRule) []event.AccessRule {
 	rules = slices.Clone(rules)
 	for i := range rules {
@@ -201,7 +200,7 @@ func withKeys(rules, before []event.AccessRule) []event.AccessRule {
 	return rules
 }
 
-// newKey is 32 random bytes in base64.
+// newKey returns 32 random bytes in base64.
 func newKey() event.Secret {
 	var b [32]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -12,20 +12,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// View says for whom a message is encoded: what a receiver and what a peek shows differs
-// (semantics.md 7.3, 14.2).
+// View says how a message is encoded: receivers and peeks get different fields (semantics.md 7.3,
+// 14.2).
 type View struct {
-	Peek      bool // it is looked at and not received
+	Peek      bool // the message is browsed and not received
 	OmitBody  bool // body and footer are left out
-	LockToken bool // it is locked: the delivery annotations hold the lock token
-	// it is delivered without a lock: there are delivery annotations, if only an empty map
+	LockToken bool // the message is locked: the delivery annotations have the lock token
+	// the message is delivered without a lock: there are delivery annotations, even if the map is
+	// empty
 	Taken bool
 }
 
-// AppendDelivery appends a stored message as it is delivered: the broker's sections around the
-// sender's (5.1, 5.2). stored is the content of d.Body, changes that of d.Changes, the oldest
-// first. It sets d.Header. An error means that stored or changes are damaged; the bytes returned
-// are then of no use.
+// AppendDelivery appends a stored message in the form of a delivery: the sender's sections with
+// those of the broker around them (5.1, 5.2). stored is the content of d.Body, changes that of
+// d.Changes, the oldest first. It sets d.Header. An error means that stored or changes are damaged,
+// and that the returned bytes must not be used.
 func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v View) ([]byte, error) {
 	s, err := splitSections(stored)
 	if err != nil {
@@ -54,8 +55,8 @@ func AppendDelivery(dst, stored []byte, d *engine.Delivery, changes [][]byte, v 
 	return append(dst, s.tail...), nil
 }
 
-// parts is the sections of a stored message. It was checked when it came, so only where each
-// section begins and ends is looked for.
+// parts are the sections of a stored message. The message was checked when it was sent, so only the
+// section boundaries are searched for.
 type parts struct {
 	header, deliveryAnnotations, messageAnnotations, properties, applicationProperties []byte
 	// body and footer
@@ -64,9 +65,9 @@ type parts struct {
 
 var errStored = errors.New("message: stored bytes are no message")
 
-// HeaderSize returns how many bytes of a stored message are not body or footer. stored may be cut
-// anywhere after the body begins; an error means that it is cut before that, or is no stored
-// message.
+// HeaderSize returns the bytes of a stored message that are not body or footer. stored may be cut
+// anywhere after the start of the body. An error means that it is cut before that, or is not a
+// stored message.
 func HeaderSize(stored []byte) (int, error) {
 	s, err := splitSections(stored)
 	return len(stored) - len(s.tail), err
@@ -106,16 +107,16 @@ func splitSections(b []byte) (p parts, err error) {
 	return p, nil
 }
 
-// limit is what a message shows of how long it lives (semantics.md 7.3). With the zero value the
-// times are as they were sent.
+// limit holds the lifetime that a message shows (semantics.md 7.3). With the zero value the times
+// are as they were sent.
 type limit struct {
 	ttl               time.Duration // 0: none is shown
-	expires, creation event.Time    // expires is 0 where the times are the sender's
-	// the sender's time of expiry means that there is none, and is left out
+	expires, creation event.Time    // expires is 0 if the times are the sender's
+	// the sender's expiry time means that there is none, and is left out
 	never bool
 }
 
-// limitOf returns what is shown of a message whose header was sent with a ttl.
+// limitOf returns the lifetime to show for a message whose header was sent with a ttl.
 func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit {
 	own := d.TimeToLive
 	if own < 0 {
@@ -125,7 +126,7 @@ func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit
 	own = lifetime(own.Milliseconds()) // older versions stored "never" as a time to live
 	l := limit{ttl: own, expires: d.ExpiresAt, creation: d.EnqueuedAt}
 	c, changed := o.changed(filter.TimeToLive)
-	if changed { // shown only: the message expires when it would have
+	if changed { // only shown: the message still expires at the original time
 		l.ttl = lifetime(c.time)
 	}
 	switch {
@@ -133,7 +134,7 @@ func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit
 		l.expires = 0 // a limit that comes from the entity alone is not shown
 	case l.ttl == 0 && l.expires != 0 && !changed:
 		l.ttl = l.expires.Sub(d.EnqueuedAt)
-	case l.ttl != 0 && l.expires == 0: // its time has not begun
+	case l.ttl != 0 && l.expires == 0: // its lifetime has not begun
 		l.expires = d.EnqueuedAt.Add(l.ttl)
 	}
 	if l.ttl != 0 {
@@ -148,8 +149,8 @@ func limitOf(d *engine.Delivery, s *parts, ttl uint32, v View, o *overlay) limit
 	return l
 }
 
-// appendHeader writes the header that every delivery has (0.12): the sender's, with the time to
-// live and delivery count of now (5.1).
+// appendHeader appends the header that every delivery has (0.12): the sender's header, with the
+// current time to live and delivery count (5.1).
 func appendHeader(dst []byte, h *amqp.Header, count uint32, ttl time.Duration) []byte {
 	h.DeliveryCount, h.TTL = amqp.Some(count), amqp.Opt[uint32]{}
 	if ttl != 0 {
@@ -158,12 +159,12 @@ func appendHeader(dst []byte, h *amqp.Header, count uint32, ttl time.Duration) [
 	return amqp.AppendHeader(dst, h)
 }
 
-// appendDeliveryAnnotations writes the lock token, if there is one, and then the sender's delivery
+// appendDeliveryAnnotations appends the lock token, if there is one, and then the sender's delivery
 // annotations without any lock token that the sender set (5.2).
 func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []byte {
 	start := len(dst)
 	switch {
-	case v.LockToken && sent == nil: // nearly always
+	case v.LockToken && sent == nil: // the usual case
 		return append(append(dst, onlyLockToken...), d.Token[:]...)
 	case v.LockToken:
 		return appendMapSection(dst, amqp.SectionDeliveryAnnotations, sent, isLockToken, func(dst []byte) ([]byte, int) {
@@ -178,8 +179,8 @@ func appendDeliveryAnnotations(dst, sent []byte, d *engine.Delivery, v View) []b
 	return dst
 }
 
-// The delivery annotations of nearly all transfers: a map that holds only the lock token, whose 16
-// bytes follow, or an empty map.
+// The delivery annotations of nearly all transfers: a map with only the lock token, whose 16 bytes
+// follow, or an empty map.
 const (
 	onlyLockToken         = "\x00\x53\x71\xc1\x24\x02\xa3\x10" + keyLockToken + "\x98"
 	noDeliveryAnnotations = "\x00\x53\x71\xc1\x01\x00"
@@ -224,10 +225,10 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *o
 	})
 }
 
-// stateOnWire is x-opt-message-state (5.2).
+// stateOnWire maps states to x-opt-message-state (5.2).
 var stateOnWire = [...]int32{engine.MessageActive: 0, engine.MessageDeferred: 1, engine.MessageScheduled: 2}
 
-// brokers reports whether an annotation is the broker's to set (5.2).
+// brokers reports whether the broker sets an annotation (5.2).
 func brokers(key []byte) bool {
 	switch string(key) {
 	case keyEnqueuedTime, keySequence, keyEnqueueSequence, keyLockedUntil, keyState, keyPartitionID, keyLockToken:
@@ -236,13 +237,13 @@ func brokers(key []byte) bool {
 	return false
 }
 
-// appendLong writes a long in eight bytes: some decoders want that of sequence numbers.
+// appendLong appends a long in eight bytes: some decoders require that for sequence numbers.
 func appendLong(dst []byte, v int64) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, amqp.CodeLong), uint64(v))
 }
 
-// appendMapSection writes a map section: what first appends, then the entries of sent for which
-// drop is false. A map that would be empty is left out.
+// appendMapSection appends a map section: the entries that first appends, then the entries of sent
+// for which drop is false. An empty map is left out.
 func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool, first func([]byte) ([]byte, int)) []byte {
 	start := len(dst)
 	dst = amqp.AppendDescriptor(dst, code)
@@ -264,8 +265,8 @@ func appendMapSection(dst []byte, code byte, sent []byte, drop func([]byte) bool
 	return amqp.EndMap(dst, mark, pairs)
 }
 
-// mapEntries walks over the entries of a map section, key and value as they are encoded, with the
-// text of the key.
+// mapEntries iterates over the entries of a map section: key and value as encoded, with the text of
+// the key.
 func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 	return func(yield func(entry, key []byte) bool) {
 		b := section
@@ -290,9 +291,9 @@ func mapEntries(section []byte) func(yield func(entry, key []byte) bool) {
 	}
 }
 
-// appendProperties passes the properties on as they are, unless the times in them have to say when
-// the message expires (semantics.md 7.3) or an action has changed some. SDKs take the difference of
-// the two times for the time to live, so both are the broker's or both are the sender's.
+// appendProperties appends the properties unchanged, unless their times have to show the expiry
+// (semantics.md 7.3) or an action has changed some. SDKs use the difference of the two times as the
+// time to live, so both are the broker's or both are the sender's.
 func appendProperties(dst, sent []byte, l *limit, o *overlay) []byte {
 	if l.expires == 0 && !l.never && sent != nil && (o == nil || !o.properties) {
 		return append(dst, sent...)
@@ -319,7 +320,7 @@ func appendProperties(dst, sent []byte, l *limit, o *overlay) []byte {
 	return amqp.EndList(dst, mark, 13)
 }
 
-// DeliveryTag is a lock token as delivery tag: a GUID in .NET byte order (4.5).
+// DeliveryTag returns a lock token as a delivery tag: a GUID in .NET byte order (4.5).
 func DeliveryTag(t event.LockToken) (tag [16]byte) {
 	tag = t
 	tag[0], tag[1], tag[2], tag[3] = t[3], t[2], t[1], t[0]

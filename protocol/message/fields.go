@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Text is the value of a string or symbol.
+// Text returns the value of a string or symbol.
 func Text(v any) (text string, ok bool) {
 	switch v := v.(type) {
 	case string:
@@ -18,15 +18,15 @@ func Text(v any) (text string, ok bool) {
 	return "", false
 }
 
-// TextOf is the entry of a map when it is a string or symbol, else "".
+// TextOf returns the entry of a map if it is a string or symbol, else "".
 func TextOf(m amqp.Map, key string) string {
 	v, _ := m.Get(key)
 	text, _ := Text(v)
 	return text
 }
 
-// sessionIDOf is the id of a message session: a string or symbol, or a binary that is UTF-8, as for
-// the keys of a message (5.2).
+// sessionIDOf returns the id of a message session: a string or symbol, or a binary that is UTF-8,
+// as for the keys of a message (5.2).
 func sessionIDOf(v any) (string, bool) {
 	if b, ok := v.([]byte); ok {
 		return string(b), utf8.Valid(b)
@@ -63,7 +63,7 @@ func integerOf(v any) (int64, bool) {
 	return 0, false
 }
 
-// Elements reads an entry that is an array or a list; nil when it is neither.
+// Elements reads an entry that is an array or a list; nil: it is neither.
 func Elements(body amqp.Map, key string) []any {
 	v, _ := body.Get(key)
 	switch v := v.(type) {
@@ -105,8 +105,8 @@ func SequenceNumbers(body amqp.Map) (numbers []event.SequenceNumber, ok bool) {
 	return numbers, len(numbers) > 0
 }
 
-// SessionID reads the message session a request is about (6.3). "" is one; null and absent are
-// none, which is ok, too.
+// SessionID reads the message session of a request (6.3). "" is a valid id. given is false if it is
+// null or absent, which is valid as well.
 func SessionID(body amqp.Map) (id string, given, ok bool) {
 	v, _ := body.Get("session-id")
 	if v == nil {
@@ -116,7 +116,7 @@ func SessionID(body amqp.Map) (id string, given, ok bool) {
 	return id, ok, ok
 }
 
-// Short is the beginning of a peer's text, at most n bytes of it, cut at a character.
+// Short returns the beginning of a peer's text, at most n bytes of it, cut at a character boundary.
 func Short(s string, n int) string {
 	if len(s) <= n {
 		return s

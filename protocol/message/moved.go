@@ -12,25 +12,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// storedLimits refuse nothing that was ever accepted, whatever the settings were then.
+// storedLimits refuse no message that was ever accepted, whatever the settings were then.
 var storedLimits = Limits{Decode: amqp.DefaultLimits, IDLength: math.MaxInt, PropertySize: math.MaxInt, HeaderSize: math.MaxInt}
 
-// Reread makes of a stored message what another entity is asked to store when it is moved there: as
-// it was sent, with what settlements and rule actions have changed since, the oldest change first.
-// Unlike in the entity it leaves, a system property that an action changed takes effect there
-// (15.5): the session id, the partition key, the message-id, the times. Where an action removed the
+// Reread turns a stored message into the message that another entity stores when it is moved there:
+// as it was sent, with the later changes of settlements and rule actions, the oldest change first.
+// A system property that an action changed takes effect in the new entity (15.5), unlike in the old
+// one: the session id, the partition key, the message-id, the times. If an action removed the
 // message-id, duplicates are still detected by the removed one.
 //
-// The time to live is the one that an action set, or else ttl: the message's own in the entity it
-// leaves, 0 for none, negative for the one that it was sent with.
+// The time to live is the one that an action set, or else ttl: the message's own in the old entity,
+// 0 for none, negative for the one that it was sent with.
 //
-// The body of m is stored, unchanged; m's other slices may alias it. merged is all changes as one,
-// in the form of package event; it is nil when there are none, and m.Header counts it. The time to
-// live is not in merged: the entity that the message goes to keeps and shows it. see, when not nil,
-// is filled in with what filters see, except for what only the broker knows, and m keeps it.
+// The body of m is stored unchanged; m's other slices may alias it. merged is all changes as one,
+// in the form of package event; it is nil if there are none, and m.Header counts it. The time to
+// live is not in merged: the new entity keeps and shows it. If see is not nil, it is filled with
+// the properties that filters read, except those that only the broker knows, and m keeps it.
 //
-// An error of type [*engine.Error] is a refusal, in the words that any entity would use; all others
-// say that stored bytes are damaged.
+// An error of type [*engine.Error] is a refusal, with the text that any entity would use; other
+// errors mean that stored bytes are damaged.
 func Reread(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Message) (m engine.Message, merged []byte, err error) {
 	var in Sent
 	if e := in.inspect(stored, &storedLimits); e != nil {
@@ -68,8 +68,8 @@ func Reread(stored []byte, changes [][]byte, ttl time.Duration, see *filter.Mess
 	return m, merged, nil
 }
 
-// change applies the changes to what was found in a stored message, so that it says what a receiver
-// would say who sends the message on. It does not touch the body.
+// change applies the changes to the fields found in a stored message, as a receiver would set them
+// that sends the message on. It does not touch the body.
 func (in *Sent) change(o *overlay) error {
 	sent, s := in.Message.Body, &in.sections
 	now := appendMapSection(nil, amqp.SectionMessageAnnotations, s.MessageAnnotations.Of(sent), o.replaces, o.appendAnnotations)
@@ -87,8 +87,8 @@ func (in *Sent) change(o *overlay) error {
 	return nil
 }
 
-// merged is all changes in one, in the form of package event, but for the time to live. It is nil
-// when nothing is left.
+// merged returns all changes as one, in the form of package event, without the time to live. It is
+// nil if there are none.
 func (o *overlay) merged() ([]byte, error) {
 	var c event.RuleChanges
 	for i := range o.application {
@@ -118,7 +118,7 @@ func (o *overlay) merged() ([]byte, error) {
 	return c.Append(nil), nil
 }
 
-// value is what a system property but the time to live was changed to.
+// value returns the new value of a system property other than the time to live.
 func (c *systemChange) value(of filter.SystemProperty) event.Value {
 	switch {
 	case c.null:

@@ -13,12 +13,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// overlay is what has become of a message since it was sent: application properties that
-// settlements and rule actions have set or removed, and system properties that rule actions have
-// changed (semantics.md 5.3, 15.5).
+// overlay holds the changes of a message since it was sent: application properties that settlements
+// and rule actions have set or removed, and system properties that rule actions have changed
+// (semantics.md 5.3, 15.5).
 //
-// It is read from stored bytes, the oldest change first. Each is in the form of log/event, or in
-// one of the two that logs of format 1 have (docs/log-format.md, section 8); the first byte tells:
+// It is read from stored bytes, the oldest change first. Each change is in the form of log/event,
+// or in one of the two forms in logs of format 1 (docs/log-format.md, section 8); the first byte
+// tells:
 //
 //	map                   application properties to add or replace
 //	list of three         a map of application properties to set, a list of names of those to remove before, and a map of
@@ -27,16 +28,16 @@ type overlay struct {
 	application []property
 	places      map[string]int // of application, when there are many
 	system      [filter.SystemCount]systemChange
-	properties  bool // one of system stands in the properties section
+	properties  bool // a changed system property is in the properties section
 }
 
 // property is a change of one application property.
 type property struct {
 	key     string
-	entry   []byte // key and value as they are encoded in a change of format 1; nil: value counts
+	entry   []byte // key and value as encoded in a change of format 1; nil: value counts
 	value   event.Value
 	removed bool
-	by      int // which change it is part of
+	by      int // number of the change
 }
 
 // append appends key and value.
@@ -50,12 +51,12 @@ func (p *property) append(dst []byte) []byte {
 // systemChange is a new value of a system property.
 type systemChange struct {
 	set  bool
-	text string // of those that are texts
+	text string // of text properties
 	time int64  // of ScheduledEnqueueTimeUtc and TimeToLive: milliseconds
-	null bool   // there is none any more
+	null bool   // the property was removed
 }
 
-// changeable are the system properties that an action can change. They are stored by name.
+// changeable lists the system properties that an action can change. They are stored by name.
 var changeable = [...]filter.SystemProperty{
 	filter.ContentType, filter.CorrelationID, filter.Label, filter.MessageID, filter.PartitionKey, filter.ReplyTo,
 	filter.ReplyToSessionID, filter.ScheduledEnqueueTimeUtc, filter.SessionID, filter.TimeToLive, filter.To,
@@ -63,8 +64,8 @@ var changeable = [...]filter.SystemProperty{
 
 var errChanges = errors.New("message: the stored property changes are not valid")
 
-// readOverlay reads the changes of a delivery. It is nil when there are none. What is not
-// well-formed is damage.
+// readOverlay reads the changes of a delivery. It returns nil if there are none. Malformed bytes
+// are damage.
 func readOverlay(changes [][]byte) (*overlay, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -84,14 +85,14 @@ func readOverlay(changes [][]byte) (*overlay, error) {
 	return o, nil
 }
 
-// change reads change number i. Its values must be ones that a message can carry, for they are
-// passed on to receivers.
+// change reads change number i. Its values must be ones that a message can carry, because receivers
+// get them.
 func (o *overlay) change(b []byte, i int) error {
 	c, err := event.ReadChanges(b)
 	if err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
-	for _, name := range c.Removed { // before those that are set
+	for _, name := range c.Removed { // before setting others
 		if !utf8.ValidString(name) {
 			return errChanges
 		}
@@ -108,7 +109,7 @@ func (o *overlay) change(b []byte, i int) error {
 	return o.changeSystem(c.System)
 }
 
-// carriable reports whether a stored value can be one of an application property.
+// carriable reports whether a stored value can be the value of an application property.
 func carriable(v event.Value) bool {
 	switch v.Type {
 	case event.String:
@@ -143,7 +144,7 @@ func (o *overlay) changeEncoded(b []byte) error {
 	if len(items.raw) > 0 {
 		return errChanges
 	}
-	if err := o.removeAll(parts[1]); err != nil { // before those that are set
+	if err := o.removeAll(parts[1]); err != nil { // before setting others
 		return err
 	}
 	if err := o.setAll(parts[0]); err != nil {
@@ -158,7 +159,7 @@ func isList(e encoded) bool {
 	return e.isCode(amqp.CodeList8) || e.isCode(amqp.CodeList32) || e.isCode(amqp.CodeList0)
 }
 
-// itemsOf is what stands in a compound of the kind that is expected; nothing where there is null.
+// itemsOf returns the items of a compound of the expected kind, nothing for null.
 func itemsOf(e encoded, expected func(encoded) bool) (items encoded, err error) {
 	switch {
 	case amqp.RawIsNull(e.raw):
@@ -203,10 +204,11 @@ func (o *overlay) removeAll(e encoded) error {
 	return nil
 }
 
-// fewProperties is the most properties that are searched one by one; more of them get an index.
+// fewProperties is the number of properties up to which they are searched one by one; above it
+// there is an index.
 const fewProperties = 16
 
-// put replaces what was said of the property, or adds it.
+// put replaces the change of a property, or adds it.
 func (o *overlay) put(p property) {
 	if at := o.place(p.key); at >= 0 {
 		o.application[at] = p
@@ -217,7 +219,7 @@ func (o *overlay) put(p property) {
 	}
 }
 
-// place is where the change of an application property stands, -1 when there is none.
+// place returns the index of the change of an application property, -1 if there is none.
 func (o *overlay) place(key string) int {
 	if len(o.application) <= fewProperties {
 		return slices.IndexFunc(o.application, func(p property) bool { return p.key == key })
@@ -273,7 +275,7 @@ func (o *overlay) changeSystemEncoded(e encoded) error {
 	return nil
 }
 
-// systemNamed is the system property that an action can change under a name.
+// systemNamed returns the changeable system property with a name.
 func systemNamed(name string) (p filter.SystemProperty, ok bool) {
 	at := slices.IndexFunc(changeable[:], func(p filter.SystemProperty) bool { return p.String() == name })
 	if at < 0 {
@@ -291,7 +293,7 @@ func (o *overlay) putSystem(p filter.SystemProperty, c systemChange) {
 	}
 }
 
-// take takes a value that is not null. It reports whether it is of the property's type.
+// take sets a value that is not null. It reports whether the value is of the property's type.
 func (c *systemChange) take(p filter.SystemProperty, v event.Value) bool {
 	switch p {
 	case filter.ScheduledEnqueueTimeUtc:
@@ -305,7 +307,7 @@ func (c *systemChange) take(p filter.SystemProperty, v event.Value) bool {
 	return v.Type == event.String && utf8.ValidString(v.Text)
 }
 
-// read is take of an encoded value.
+// read is take for an encoded value.
 func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 	switch p {
 	case filter.ScheduledEnqueueTimeUtc:
@@ -319,14 +321,14 @@ func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
 	return ok
 }
 
-// spanOf is the duration of a span: 0 for a negative one, and the longest duration for one that is
-// longer.
+// spanOf returns the duration of a span: 0 for a negative one, and the longest duration for a
+// longer one.
 func spanOf(v event.Value) time.Duration {
 	ms := min(max(int64(v.Bits), 0)/event.TicksPerMillisecond, math.MaxInt64/int64(time.Millisecond))
 	return time.Duration(ms) * time.Millisecond
 }
 
-// changed reports whether a system property is another one than was sent.
+// changed reports whether a system property differs from the sent one.
 func (o *overlay) changed(p filter.SystemProperty) (systemChange, bool) {
 	if o == nil {
 		return systemChange{}, false
@@ -334,8 +336,8 @@ func (o *overlay) changed(p filter.SystemProperty) (systemChange, bool) {
 	return o.system[p], o.system[p].set
 }
 
-// appendApplication appends the application properties: those that were sent, in their order and
-// with their changes, and then those that were added.
+// appendApplication appends the application properties: the sent ones, in their order and with
+// their changes, and then the added ones.
 func (o *overlay) appendApplication(dst, sent []byte) []byte {
 	if o == nil || len(o.application) == 0 {
 		return append(dst, sent...)
@@ -370,7 +372,7 @@ func (o *overlay) appendApplication(dst, sent []byte) []byte {
 	return amqp.EndMap(dst, mark, pairs)
 }
 
-// appendAnnotations appends the annotations that an action has changed, and says how many they are.
+// appendAnnotations appends the annotations that an action has changed, and returns their number.
 func (o *overlay) appendAnnotations(dst []byte) ([]byte, int) {
 	n := 0
 	if c, ok := o.changed(filter.PartitionKey); ok && !c.null {
@@ -384,7 +386,7 @@ func (o *overlay) appendAnnotations(dst []byte) ([]byte, int) {
 	return dst, n
 }
 
-// replaces names the annotations as sent that are not passed on.
+// replaces reports whether a sent annotation is not passed on.
 func (o *overlay) replaces(key []byte) bool {
 	if brokers(key) {
 		return true
@@ -401,8 +403,8 @@ func (o *overlay) replaces(key []byte) bool {
 	return ok
 }
 
-// field is what an action made of a field of the properties section, encoded. ok is false when it
-// is as it was sent.
+// field appends the changed field of the properties section, encoded. ok is false if it is as it
+// was sent.
 func (o *overlay) field(dst []byte, i int) (_ []byte, ok bool) {
 	place := systemFields[i]
 	if place == filter.SystemCount {

@@ -8,10 +8,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Properties fills in what filters see of an encoded message (semantics.md 15.4): the system
-// properties a sender sets and the application properties. The memory of into is reused; its texts
-// do not alias message. What only the broker knows stays null. header is how many bytes are not
-// body or footer. An error says that the bytes are no message.
+// Properties fills in the properties of an encoded message that filters read (semantics.md 15.4):
+// the system properties that a sender sets and the application properties. It reuses the memory of
+// into, whose texts do not alias message. Properties that only the broker knows stay null. header
+// is the number of bytes that are not body or footer. An error means that the bytes are not a
+// message.
 func Properties(message []byte, into *filter.Message) (header int, err error) {
 	s, err := amqp.ScanMessage(message, amqp.DefaultLimits)
 	if err == nil && !s.Regular() {
@@ -30,14 +31,14 @@ func Properties(message []byte, into *filter.Message) (header int, err error) {
 	return len(message) - s.Body.Len() - s.Footer.Len(), nil
 }
 
-// readProperties is Properties of a regular message, of which the sections are known.
+// readProperties is Properties for a regular message whose sections are known.
 func readProperties(b []byte, s *amqp.Sections, ttl time.Duration, into *filter.Message) {
 	into.Reset()
 	if ttl > 0 {
 		into.System[filter.TimeToLive] = span(ttl.Milliseconds())
 	}
 	var start, end int
-	// they stand in this order
+	// the sections are in this order
 	for _, p := range [...]amqp.Span{s.MessageAnnotations, s.Properties, s.ApplicationProperties} {
 		if !p.Empty() {
 			if end == 0 {
@@ -85,8 +86,8 @@ func readAnnotations(entries encoded, into *filter.Message) {
 	}
 }
 
-// systemFields maps each field of the properties section to the system property that filters see it
-// as; SystemCount marks those that they do not see.
+// systemFields maps each field of the properties section to its system property for filters;
+// SystemCount marks fields that filters do not read.
 var systemFields = [...]filter.SystemProperty{
 	amqp.FieldMessageID:          filter.MessageID,
 	amqp.FieldUserID:             filter.SystemCount,
@@ -103,8 +104,8 @@ var systemFields = [...]filter.SystemProperty{
 	amqp.FieldReplyToGroupID:     filter.ReplyToSessionID,
 }
 
-// readFields reads the properties section. Ids of other types than text are seen as text, as SDKs
-// show them.
+// readFields reads the properties section. Ids of types other than text are converted to text, as
+// SDKs show them.
 func readFields(fields encoded, into *filter.Message) {
 	for _, place := range systemFields {
 		v, ok := fields.next()

@@ -31,51 +31,52 @@ const (
 	keyLockToken        = "x-opt-lock-token"
 )
 
-// Application properties in which SDKs say which trace a message belongs to (W3C Trace Context),
-// the first one counts where a message has both.
+// Application properties in which SDKs store the trace of a message (W3C Trace Context). If a
+// message has both, the first one counts.
 const (
 	keyDiagnosticID = "Diagnostic-Id"
 	keyTraceParent  = "traceparent"
 )
 
-// Limits bounds a message that is sent.
+// Limits bounds a sent message.
 type Limits struct {
 	Decode       amqp.Limits // of the decoder
 	IDLength     int         // characters of message-id, session id and partition key
 	PropertySize int         // bytes of one property
-	HeaderSize   int         // bytes of everything but body and footer
+	HeaderSize   int         // bytes of everything except body and footer
 }
 
-// otherKey refuses a session id and a partition key that differ: either one chooses the partition.
+// otherKey refuses a session id and a partition key that differ: each of them chooses the
+// partition.
 const otherKey = "The partition key must equal the session id when both are set."
 
 func keysDiffer(m *engine.Message) bool {
 	return len(m.SessionID) > 0 && len(m.PartitionKey) > 0 && !bytes.Equal(m.SessionID, m.PartitionKey)
 }
 
-// Sent is what the checks of one message found.
+// Sent is the result of the checks of one message.
 type Sent struct {
-	// Message is what the engine is asked to store. Its slices alias the bytes inspected, or a
-	// regular copy of them; filters see nothing of it yet.
+	// Message is the message that the engine stores. Its slices alias the inspected bytes, or a
+	// regular copy of them; its filter properties are not set yet.
 	Message engine.Message
 
 	sections amqp.Sections
 	hasID    bool
 }
 
-// ArgumentError refuses a value of a peer's, in the words of [fmt.Sprintf].
+// ArgumentError refuses a value of a peer, with a text as of [fmt.Sprintf].
 func ArgumentError(format string, args ...any) *amqp.Error {
 	return &amqp.Error{Condition: amqp.CondArgumentError, Description: fmt.Sprintf(format, args...)}
 }
 
-// DecodeError refuses bytes that are no message; err says where they stop being one.
+// DecodeError refuses bytes that are not a message; err says where they are wrong.
 func DecodeError(err error) *amqp.Error {
 	return &amqp.Error{Condition: amqp.CondDecodeError, Description: "The message cannot be decoded: " + err.Error() + "."}
 }
 
-// Inspect checks a message and finds the fields the rules need (semantics.md 2.1, 16.3). The result
-// aliases b; texts in b's annotations are made strings in place. An error is what the peer is told;
-// the message is then not sent.
+// Inspect checks a message and finds the fields that the rules need (semantics.md 2.1, 16.3). The
+// result aliases b; texts in b's annotations are made strings in place. An error has the text for
+// the peer, and the message is refused.
 func Inspect(b []byte, limits *Limits) (in Sent, e *amqp.Error) {
 	if e = in.inspect(b, limits); e == nil && keysDiffer(&in.Message) {
 		e = &amqp.Error{Condition: amqp.CondNotAllowed, Description: otherKey}
@@ -90,7 +91,7 @@ func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 		return DecodeError(err)
 	}
 	in.Message.Details.BodySize = uint32(s.Body.Len())
-	// some consumers read the small form only (5.1); the copy lives as long as its bytes are used
+	// some consumers read only the small form (5.1); the copy lives as long as its bytes are used
 	if !s.Regular() {
 		b = amqp.AppendNormalized(make([]byte, 0, len(b)), b, &s)
 		if s, err = amqp.ScanMessage(b, limits.Decode); err != nil {
@@ -115,8 +116,8 @@ func (in *Sent) inspect(b []byte, limits *Limits) *amqp.Error {
 	return e
 }
 
-// inspectProperties looks at each field once; it returns the two times from which the time to live
-// may have to be worked out.
+// inspectProperties checks each field once. It returns the two times from which the time to live
+// may be computed.
 func inspectProperties(section []byte, limits *Limits, in *Sent) (between times, _ *amqp.Error) {
 	if section == nil {
 		return between, nil
@@ -161,9 +162,9 @@ func inspectProperties(section []byte, limits *Limits, in *Sent) (between times,
 	return between, nil
 }
 
-// detail is a text as history keeps it: the value of an encoded string or symbol, cut to
-// [event.MaxDetail] bytes at a character. It aliases raw, and is nil if raw is neither or is not
-// UTF-8.
+// detail returns a text for history: the value of an encoded string or symbol, cut to
+// [event.MaxDetail] bytes at a character boundary. It aliases raw, and is nil if raw is neither or
+// is not UTF-8.
 func detail(raw []byte) []byte {
 	text, ok := amqp.RawText(raw)
 	if !ok {
@@ -172,7 +173,7 @@ func detail(raw []byte) []byte {
 	return detailOf(text)
 }
 
-// detailOf is [detail] of a text.
+// detailOf is [detail] for a text.
 func detailOf(text []byte) []byte {
 	n := len(text)
 	if n > event.MaxDetail {
@@ -185,8 +186,8 @@ func detailOf(text []byte) []byte {
 	return text[:n:n]
 }
 
-// idDetail is [detail] of a correlation id, which may be of any of the types of a message-id. Of a
-// binary no more is written out than is kept.
+// idDetail is [detail] for a correlation id, which may have any type of a message-id. Of a binary
+// only the part that is kept is formatted.
 func idDetail(raw []byte) []byte {
 	if text := detail(raw); text != nil {
 		return text
@@ -201,7 +202,7 @@ func idDetail(raw []byte) []byte {
 	return text
 }
 
-// idText is a message-id as text, as it is or in the usual form of its type, and its type.
+// idText returns a message-id as text, unchanged or in the usual form of its type, and its type.
 func idText(raw []byte) ([]byte, event.IDType) {
 	if text, ok := amqp.RawText(raw); ok {
 		return text, event.IDString
@@ -254,16 +255,16 @@ func inspectAnnotations(section []byte, limits *Limits, m *engine.Message) *amqp
 				m.ViaPartitionKey = text
 			}
 		case keyDeadLetterSource:
-			makeString(value) // a value that is no text stays as it is: it means nothing here
+			makeString(value) // a value that is not a text stays as it is: it means nothing here
 		}
 	}
 	return nil
 }
 
-// makeString turns an encoded symbol, or a binary that is UTF-8, into a string where it stands: the
-// three differ in their constructor alone. One SDK reads strings as binaries and sends a received
-// message back with them; others expect strings. The text aliases value; ok is false, and nothing
-// is changed, when value is none of the three.
+// makeString turns an encoded symbol, or a binary that is UTF-8, into a string in place: the three
+// differ only in their constructor. One SDK reads strings as binaries and sends a received message
+// back with them; others expect strings. The text aliases value; ok is false, and nothing is
+// changed, if value is none of the three.
 func makeString(value []byte) (text []byte, ok bool) {
 	if text, ok = amqp.RawText(value); !ok {
 		if text, ok = amqp.RawBinary(value); !ok || !utf8.Valid(text) {
@@ -275,8 +276,7 @@ func makeString(value []byte) (text []byte, ok bool) {
 	return text, true
 }
 
-// inspectApplicationProperties looks at each property once: whether it may be one, and whether it
-// says the trace.
+// inspectApplicationProperties checks the type of each property once, and finds the trace.
 func inspectApplicationProperties(section []byte, limits *Limits, d *event.Details) *amqp.Error {
 	if section == nil {
 		return nil
@@ -302,7 +302,7 @@ func inspectApplicationProperties(section []byte, limits *Limits, d *event.Detai
 	return nil
 }
 
-// clip keeps a peer's text in an error short.
+// clip shortens a peer's text for an error.
 func clip(name []byte) []byte { return name[:min(len(name), 64)] }
 
 // simpleRaw reports whether an encoded value may be an application property.
@@ -324,10 +324,10 @@ func simpleRaw(value []byte) bool {
 	return value[0] != amqp.CodeList0
 }
 
-// times is two fields of the properties section, encoded; nil where there is none.
+// times holds two encoded fields of the properties section; nil: absent.
 type times struct{ expiry, creation []byte }
 
-// timesOf finds them in a section.
+// timesOf finds the times in a section.
 func timesOf(properties []byte) (t times) {
 	for i, raw := range amqp.PropertiesFields(properties) {
 		switch i {
@@ -341,9 +341,9 @@ func timesOf(properties []byte) (t times) {
 	return t
 }
 
-// timeToLive is the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the
-// header's, in milliseconds. Where that is the most that the field holds, the difference of the two
-// times is the time to live; with any other, the times mean nothing to the broker.
+// timeToLive returns the sender's own time to live, 0 for none (semantics.md 2.1, D-16). ttl is the
+// header's, in milliseconds. If ttl is the maximum of the field, the difference of the two times is
+// the time to live. With any other ttl the times mean nothing to the broker.
 func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	end, ok1 := amqp.RawTimestamp(between.expiry)
 	start, ok2 := amqp.RawTimestamp(between.creation)
@@ -358,8 +358,8 @@ func timeToLive(ttl uint32, between *times) (time.Duration, *amqp.Error) {
 	return lifetime(int64(end - start)), nil
 }
 
-// lifetime returns a time to live in milliseconds as a duration. It is 0, none, from 292 years on:
-// a [time.Duration] holds no more, and .NET says TimeSpan.MaxValue for "never".
+// lifetime returns a time to live in milliseconds as a duration. From 292 years on it is 0, none: a
+// [time.Duration] holds no more, and .NET sends TimeSpan.MaxValue for "never".
 func lifetime(ms int64) time.Duration {
 	if ms >= event.Forever.Milliseconds() {
 		return 0
@@ -368,7 +368,7 @@ func lifetime(ms int64) time.Duration {
 }
 
 // storedTimeToLive returns the time to live that a stored message was sent with. Its event says
-// that it has one. Older versions also took the difference of the times of a message without a ttl,
+// that it has one. Older versions also used the difference of the times of a message without a ttl,
 // and their messages keep it.
 func storedTimeToLive(ttl uint32, between *times) time.Duration {
 	if ttl == 0 {
@@ -378,23 +378,23 @@ func storedTimeToLive(ttl uint32, between *times) time.Duration {
 	return life
 }
 
-// HasID reports whether the sender gave the message an id, or [Sent.Splice] has.
+// HasID reports whether the sender, or [Sent.Splice], gave the message an id.
 func (in *Sent) HasID() bool { return in.hasID }
 
-// Properties lets filters see the message: it fills in into, overwriting what was there, and the
-// message keeps it. Its texts do not alias the message's bytes.
+// Properties fills in the properties that filters read, overwriting into, and the message keeps it.
+// Its texts do not alias the message's bytes.
 func (in *Sent) Properties(into *filter.Message) {
 	readProperties(in.Message.Body, &in.sections, in.Message.TimeToLive, into)
 	in.Message.Properties = into
 }
 
-// idRoom is the most bytes that a message grows by when a message-id is spliced in.
+// idRoom is the maximum number of bytes by which a message grows when a message-id is spliced in.
 const idRoom = 64
 
-// SpliceSize bounds what [Sent.Splice] writes, in bytes.
+// SpliceSize bounds the bytes that [Sent.Splice] writes.
 func (in *Sent) SpliceSize() int { return in.spliceAt() + in.sections.Properties.Len() + idRoom }
 
-// spliceAt is the offset at which the properties begin, or would begin.
+// spliceAt returns the offset at which the properties begin, or would begin.
 func (in *Sent) spliceAt() int {
 	s := &in.sections
 	if !s.Properties.Empty() {
@@ -403,15 +403,15 @@ func (in *Sent) spliceAt() int {
 	return max(s.Header.End, s.DeliveryAnnotations.End, s.MessageAnnotations.End)
 }
 
-// Splice gives a message a generated message-id, the UUID id as text. It writes the beginning, to
-// the end of the properties, to dst, which is empty and has room for [Sent.SpliceSize] bytes; what
-// follows, nearly all of a message, stays where it is and is joined to it in the log. Filters see
-// the id if they see the message.
+// Splice gives a message a generated message-id, the UUID id as text. It writes the beginning, up
+// to the end of the properties, to dst, which is empty and has room for [Sent.SpliceSize] bytes.
+// The rest, nearly all of a message, stays in place and is joined to it in the log. Filters read
+// the id if they read the message.
 func (in *Sent) Splice(dst []byte, id [16]byte) {
 	body := in.Message.Body
 	at := in.spliceAt()
 	rest := at
-	var fields []byte // behind the null message-id
+	var fields []byte // after the null message-id
 	count := 0
 	if p := in.sections.Properties; !p.Empty() {
 		rest = p.End
@@ -439,7 +439,7 @@ func (in *Sent) Splice(dst []byte, id [16]byte) {
 	}
 }
 
-// listFields is the encoded fields of a section that is a list, and how many there are.
+// listFields returns the encoded fields of a section that is a list, and their number.
 func listFields(section []byte) ([]byte, int) {
 	_, value, ok := amqp.SectionContent(section)
 	if !ok || len(value) == 0 {

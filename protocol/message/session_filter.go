@@ -16,18 +16,18 @@ const (
 	keyTimeout            = "com.microsoft:timeout"
 )
 
-// SessionFilter is how a receiver asks for a message session: for one by its id, or for the next
-// that is available (4.2).
+// SessionFilter is a receiver's request for a message session: for one by its id, or for the next
+// available one (4.2).
 type SessionFilter struct {
 	id  string
 	any bool
 }
 
-// ReadFilters reads the filters of a receiver's source. The only filter the broker has is the one
-// for message sessions, in all its shapes, and only where messages are received, which the argument
-// messages says. Any other is refused by its name: without it the client would get messages that it
-// did not ask for. f is nil when no filter is for sessions. idLength is the most characters that a
-// session id may have.
+// ReadFilters reads the filters of a receiver's source. The broker has only the filter for message
+// sessions, in all its forms, and only where messages are received, which the argument messages
+// says. Any other filter is refused by its name: without it the client would get messages that it
+// did not ask for. f is nil if no filter is for sessions. idLength is the maximum number of
+// characters of a session id.
 func ReadFilters(filters amqp.Map, messages bool, idLength int) (f *SessionFilter, e *amqp.Error) {
 	for _, p := range filters {
 		kind, value := filterKind(p)
@@ -40,7 +40,7 @@ func ReadFilters(filters amqp.Map, messages bool, idLength int) (f *SessionFilte
 			}
 			continue
 		}
-		if p.Value == nil { // as if it were not there (AMQP 3.5.8)
+		if p.Value == nil { // as if it were absent (AMQP 3.5.8)
 			continue
 		}
 		key, _ := Text(p.Key)
@@ -53,11 +53,11 @@ func ReadFilters(filters amqp.Map, messages bool, idLength int) (f *SessionFilte
 	return f, nil
 }
 
-// maxFilterName is the most bytes of a filter's name that a refusal shows.
+// maxFilterName bounds the bytes of a filter's name in a refusal.
 const maxFilterName = 256
 
-// filterKind returns what kind of filter an entry of a filter map is, which is its descriptor or,
-// without one, its key; and the value without the descriptor.
+// filterKind returns the kind of a filter in a filter map, which is its descriptor or, without one,
+// its key; and the value without the descriptor.
 func filterKind(p amqp.Pair) (kind string, value any) {
 	if d, ok := p.Value.(amqp.Described); ok {
 		return filterName(d.Descriptor), d.Value
@@ -66,14 +66,14 @@ func filterKind(p amqp.Pair) (kind string, value any) {
 	return kind, p.Value
 }
 
-// filterNames names the filters that clients identify by a number, because a name says more in a
+// filterNames names the filters that clients identify by a number, because a name is clearer in a
 // refusal (4.2; Apache's AMQP filters for JMS).
 var filterNames = map[int64]string{
 	0x137000000C: keySessionFilter, 0x137000000E: keyNonExclusiveFilter,
 	0x468C00000003: "apache.org:no-local-filter:list", 0x468C00000004: "apache.org:selector-filter:string",
 }
 
-// filterName is the name of a described filter's type.
+// filterName returns the name of a described filter's type.
 func filterName(descriptor any) string {
 	if text, ok := Text(descriptor); ok {
 		if strings.TrimSuffix(text, ":string") == keySessionFilter {
@@ -88,7 +88,7 @@ func filterName(descriptor any) string {
 	return fmt.Sprintf("descriptor %#x", descriptor)
 }
 
-// newSessionFilter is the session filter of a value: text, or null.
+// newSessionFilter returns the session filter with a value: text, or null.
 func newSessionFilter(value any, idLength int) (*SessionFilter, *amqp.Error) {
 	if value == nil {
 		return &SessionFilter{any: true}, nil
@@ -103,8 +103,8 @@ func newSessionFilter(value any, idLength int) (*SessionFilter, *amqp.Error) {
 	return &SessionFilter{id: strings.Clone(id)}, nil
 }
 
-// Granted is the filter map of the reply: the same key and shape as in the attach, with the id of
-// the session (0.11).
+// Granted returns the filter map of the reply: the same key and form as in the attach, with the id
+// of the session (0.11).
 func Granted(filters amqp.Map, id string) amqp.Map {
 	for _, p := range filters {
 		if kind, _ := filterKind(p); kind != keySessionFilter {
@@ -118,18 +118,18 @@ func Granted(filters amqp.Map, id string) amqp.Map {
 	return nil
 }
 
-// Request is what the engine is asked for; properties are those of the attach, which may say how
-// long to wait.
+// Request returns the request to the engine; properties are those of the attach, which may have a
+// time to wait.
 func (f *SessionFilter) Request(properties amqp.Map) *engine.SessionRequest {
 	return &engine.SessionRequest{ID: []byte(f.id), Any: f.any, Wait: sessionWait(properties)}
 }
 
-// DefaultSessionWait is how long a receiver that does not say it waits for the next available
-// session.
+// DefaultSessionWait is the time that a receiver waits for the next available session if it does
+// not say.
 const DefaultSessionWait = time.Minute
 
-// sessionWait is how long to look for an available session: a little less than the client waits, so
-// that it still gets the refusal.
+// sessionWait returns the time to wait for an available session: a little less than the client
+// waits, so that it still gets the refusal.
 func sessionWait(properties amqp.Map) time.Duration {
 	wait, ok := ClientTimeout(properties)
 	if !ok {
@@ -138,13 +138,13 @@ func sessionWait(properties amqp.Map) time.Duration {
 	return wait - min(wait/10, 500*time.Millisecond)
 }
 
-// ClientTimeout is the time a client says it waits for its link, in the properties of its attach:
-// at most [MaxTimeout].
+// ClientTimeout returns the time that a client waits for its link, according to the properties of
+// its attach: at most [MaxTimeout].
 func ClientTimeout(properties amqp.Map) (wait time.Duration, given bool) {
 	ms, given := Integer(properties, keyTimeout)
 	return time.Duration(min(max(ms, 0), MaxTimeout.Milliseconds())) * time.Millisecond, given
 }
 
-// MaxTimeout bounds what a client asks for, so that sums of times cannot overflow; no link waits
+// MaxTimeout bounds the time-outs of clients, so that sums of times cannot overflow; no link waits
 // that long anyway.
 const MaxTimeout = 30 * 24 * time.Hour

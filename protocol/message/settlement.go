@@ -8,16 +8,16 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Settlement is what a peer wants to happen to a delivery.
+// Settlement is the outcome that a peer requests for a delivery.
 type Settlement struct {
-	Outcome     engine.SettleOutcome // 0: nothing
+	Outcome     engine.SettleOutcome // 0: none
 	Changes     event.Changes        // of application properties; empty: none
-	Reason      string               // of a dead-lettering; Changes hold it, too
+	Reason      string               // of a dead-lettering; Changes include it
 	Description string               // the same
 }
 
-// SettlementOf reads a delivery state as one of the ways to settle (4.6, semantics.md 5.3). An
-// error is what the peer is told.
+// SettlementOf reads a delivery state as a settlement (4.6, semantics.md 5.3). An error has the
+// text for the peer.
 func SettlementOf(state amqp.DeliveryState) (Settlement, *amqp.Error) {
 	switch st := state.(type) {
 	case nil, amqp.Received:
@@ -43,8 +43,8 @@ func SettlementOf(state amqp.DeliveryState) (Settlement, *amqp.Error) {
 	return Settlement{}, &amqp.Error{Condition: amqp.CondNotImplemented, Description: "The delivery state is not implemented."}
 }
 
-// DispositionOf reads the fields of an update-disposition request (6.3). An error is what the peer
-// is told.
+// DispositionOf reads the fields of an update-disposition request (6.3). An error has the text for
+// the peer.
 func DispositionOf(body amqp.Map) (Settlement, *amqp.Error) {
 	modify, _ := body.Get("properties-to-modify")
 	properties, _ := modify.(amqp.Map)
@@ -76,8 +76,8 @@ const (
 	deadLetterDescription = "DeadLetterErrorDescription"
 )
 
-// deadLetter makes a dead-lettering of an info map: reason and description are properties like the
-// others (5.3).
+// deadLetter makes a dead-lettering from an info map: reason and description are ordinary
+// properties (5.3).
 func deadLetter(info amqp.Map) (Settlement, *amqp.Error) {
 	w := Settlement{Outcome: engine.MoveToDeadLetter, Reason: TextOf(info, deadLetterReason), Description: TextOf(info, deadLetterDescription)}
 	var e *amqp.Error
@@ -85,10 +85,9 @@ func deadLetter(info amqp.Map) (Settlement, *amqp.Error) {
 	return w, e
 }
 
-// changesOf reads a map of application properties to add or replace: string keys, simple values. A
-// null reason or description is left out: one SDK panics on it (5.3). Texts are what the rules look
-// into; every other value is carried as it is encoded here, so that a receiver gets the type that
-// was sent.
+// changesOf reads a map of application properties to add or replace: string keys, simple values. It
+// leaves out a null reason or description, on which one SDK panics (5.3). The rules read texts.
+// Every other value is kept as it is encoded here, so that a receiver gets the sent type.
 func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -113,8 +112,8 @@ func changesOf(m amqp.Map) (event.Changes, *amqp.Error) {
 	return changes, nil
 }
 
-// twice finds a name that a map has as a string and as a symbol. To AMQP these are two keys; of a
-// message they would be one property, and a stored map that has a key twice cannot be read back.
+// twice finds a name that a map has as a string and as a symbol. In AMQP these are two keys, but in
+// a message they would be one property, and a stored map that has a key twice cannot be read back.
 func twice(m amqp.Map) (name string, found bool) {
 	symbols := map[string]bool{}
 	for _, p := range m {
@@ -130,7 +129,7 @@ func twice(m amqp.Map) (name string, found bool) {
 	return "", false
 }
 
-// carried is a property's value as the rules read it; see changesOf.
+// carried returns a property's value as the rules read it; see changesOf.
 func carried(v any) event.Value {
 	if text, ok := v.(string); ok {
 		return event.Value{Type: event.String, Text: text}
@@ -150,7 +149,7 @@ func simple(v any) bool {
 	return true
 }
 
-// without is m without the entries of a key.
+// without returns m without the entries of a key.
 func without(m amqp.Map, key string) amqp.Map {
 	var kept amqp.Map
 	for _, p := range m {

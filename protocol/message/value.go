@@ -19,8 +19,8 @@ const (
 	describedSpan   = "com.microsoft:timespan"        // a long: ticks
 )
 
-// encoded is an encoded value, or several in a row, and the same bytes as a string. Texts are cut
-// from the string: one allocation pays for all of them.
+// encoded is an encoded value, or several in a row, and the same bytes as a string. Texts are
+// slices of the string, so all of them need only one allocation.
 type encoded struct {
 	raw  []byte
 	text string
@@ -32,7 +32,7 @@ func (e encoded) from(n int) encoded { return encoded{e.raw[n:], e.text[n:]} }
 
 func (e encoded) cut(from, to int) encoded { return encoded{e.raw[from:to:to], e.text[from:to]} }
 
-// next takes the first value off. ok is false at the end and where there is no whole value.
+// next removes and returns the first value. ok is false at the end and if there is no whole value.
 func (e *encoded) next() (v encoded, ok bool) {
 	n := amqp.RawSize(e.raw)
 	if n < 0 {
@@ -42,8 +42,7 @@ func (e *encoded) next() (v encoded, ok bool) {
 	return v, true
 }
 
-// items is what stands in a list or map, with or without the small descriptor of a section in front
-// of it.
+// items returns the items of a list or map, which may follow the small descriptor of a section.
 func (e encoded) items() encoded {
 	if len(e.raw) > 3 && e.raw[0] == amqp.CodeDescribed {
 		e = e.from(3)
@@ -58,7 +57,7 @@ func (e encoded) items() encoded {
 
 func (e encoded) isCode(code byte) bool { return len(e.raw) > 0 && e.raw[0] == code }
 
-// string is the text of a string or symbol.
+// string returns the text of a string or symbol.
 func (e encoded) string() (string, bool) {
 	text, ok := amqp.RawText(e.raw)
 	if !ok {
@@ -67,11 +66,12 @@ func (e encoded) string() (string, bool) {
 	return e.text[len(e.text)-len(text):], true
 }
 
-// Value is an encoded AMQP value as filters see it (semantics.md 15.4); what they can do nothing
-// with, and what is no value, is of type [filter.Opaque]. Its text does not alias raw.
+// Value returns an encoded AMQP value in the form for filters (semantics.md 15.4). Values that
+// filters cannot use, and bytes that are not a value, are of type [filter.Opaque]. Its text does
+// not alias raw.
 func Value(raw []byte) event.Value { return encodedOf(raw).value() }
 
-// value is [Value] of one that stands alone.
+// value is [Value] for a single value.
 func (e encoded) value() event.Value {
 	if len(e.raw) == 0 {
 		return opaque
@@ -111,7 +111,8 @@ func (e encoded) value() event.Value {
 	return opaque
 }
 
-// decimalValue is a decimal, or a double if it has too large an exponent for one, or is no number.
+// decimalValue returns a decimal, or a double if the exponent is too large or the value is not a
+// number.
 func decimalValue(text string) event.Value {
 	v := event.Value{Type: event.Decimal, Text: text}
 	if _, _, ok := v.Decimal(); ok {
@@ -121,7 +122,7 @@ func decimalValue(text string) event.Value {
 	return double(f)
 }
 
-// describedValue knows the types of .NET; all others are opaque.
+// describedValue converts the described types of .NET; all others are opaque.
 func (e encoded) describedValue() event.Value {
 	rest := e.from(1)
 	descriptor, ok1 := rest.next()
@@ -142,8 +143,7 @@ func (e encoded) describedValue() event.Value {
 	return opaque
 }
 
-// opaque is a value that a filter can do nothing with: binary, a list, a map, an array, what is not
-// known.
+// opaque is a value that filters cannot use: binary, a list, a map, an array, an unknown type.
 var opaque = event.Value{Type: filter.Opaque}
 
 func bit(b bool) uint64 {
@@ -155,8 +155,8 @@ func bit(b bool) uint64 {
 
 func double(f float64) event.Value { return event.Value{Type: event.Double, Bits: math.Float64bits(f)} }
 
-// integerType is int for the types that .NET widens to its int, and for a uint that fits; long for
-// all others.
+// integerType returns int for the types that .NET widens to its int, and for a uint that fits; long
+// for all others.
 func integerType(code byte, n int64) event.ValueType {
 	switch code {
 	case amqp.CodeLong, amqp.CodeSmallLong, amqp.CodeUlong, amqp.CodeSmallUlong, amqp.CodeUlong0:
@@ -168,15 +168,15 @@ func integerType(code byte, n int64) event.ValueType {
 	return event.Int
 }
 
-// span is a duration in ticks.
+// span returns a duration in ticks.
 func span(ms int64) event.Value {
 	return event.Value{Type: event.Span, Bits: uint64(ms * event.TicksPerMillisecond)}
 }
 
-// appendValue appends a value that settlements and rules have given a property, as a message
-// carries it: an Int as int, or as long if it has more than 32 bits; an Instant as timestamp, cut
-// to the millisecond; a Span as .NET writes it; a Decimal as ulong if it is an integer that only a
-// ulong holds, as messages bring them, and as decimal128 otherwise. A value without such a form
+// appendValue appends a value that settlements and rules have given a property, in the form for
+// messages: an Int as int, or as long if it has more than 32 bits; an Instant as timestamp, cut to
+// the millisecond; a Span as .NET writes it; a Decimal as ulong if it is an integer that only a
+// ulong can hold, as messages have it, and as decimal128 otherwise. A value without such a form
 // becomes null.
 func appendValue(dst []byte, v event.Value) []byte {
 	switch v.Type {
@@ -210,8 +210,8 @@ func appendValue(dst []byte, v event.Value) []byte {
 	return amqp.AppendNull(dst)
 }
 
-// appendDecimal writes IEEE 754 decimal128 with a binary coefficient: a sign, 14 bits of exponent,
-// 113 of coefficient.
+// appendDecimal appends an IEEE 754 decimal128 with a binary coefficient: a sign, 14 bits of
+// exponent, 113 of coefficient.
 func appendDecimal(dst []byte, v event.Value) []byte {
 	const bias, exponentAt = 6176, 49 // of the upper 64 bits
 	if n, err := strconv.ParseUint(v.Text, 10, 64); err == nil && n > math.MaxInt64 {
@@ -223,15 +223,15 @@ func appendDecimal(dst []byte, v event.Value) []byte {
 	}
 	digits := new(big.Int).Abs(coef).FillBytes(make([]byte, 16))
 	upper := binary.BigEndian.Uint64(digits) | uint64(exp+bias)<<exponentAt
-	if coef.Sign() < 0 || strings.HasPrefix(v.Text, "-") { // zero has a sign, too
+	if coef.Sign() < 0 || strings.HasPrefix(v.Text, "-") { // zero has a sign as well
 		upper |= 1 << 63
 	}
 	return append(binary.BigEndian.AppendUint64(append(dst, amqp.CodeDecimal128), upper), digits[8:]...)
 }
 
-// OnWire is a value of a rule as AMQP carries it (6.4), for package amqp to encode; nil for null
-// and for what it cannot carry. A decimal that .NET's type cannot hold goes as a double: .NET could
-// not read any rule of the answer.
+// OnWire returns a value of a rule in the form for AMQP (6.4), for package amqp to encode; nil for
+// null and for values without such a form. A decimal that .NET's type cannot hold becomes a double,
+// because otherwise .NET could not read any rule of the answer.
 func OnWire(v event.Value) any {
 	switch v.Type {
 	case event.Bool:

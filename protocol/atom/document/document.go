@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Version is an api-version, which decides what descriptions show (management-api.md 1.3). Requests
-// are read alike in all of them.
+// Version is an api-version, which decides which elements descriptions show (management-api.md
+// 1.3). Requests are read in the same way in all versions.
 type Version uint8
 
 const (
@@ -18,8 +18,8 @@ const (
 	V2024                // 2024-05: filter counts
 )
 
-// ParseVersion reads an api-version. Every year and month from 2013-07 is taken for the nearest
-// known version that is not later, 2017-04 at least; false: it is not one.
+// ParseVersion parses an api-version. Every year and month from 2013-07 means the nearest known
+// version that is not later, or 2017-04; false: s is not a version.
 func ParseVersion(s string) (Version, bool) {
 	if len(s) != 7 || s[4] != '-' || strings.Trim(s[:4]+s[5:], "0123456789") != "" {
 		return 0, false
@@ -35,7 +35,7 @@ func ParseVersion(s string) (Version, bool) {
 	return V2024, true
 }
 
-// Form is what a description is written for.
+// Form is the purpose that a description is written for.
 type Form uint8
 
 const (
@@ -50,15 +50,15 @@ type Format struct {
 	Form    Form
 }
 
-// Document is what [Parse] found: exactly one field is not nil.
+// Document is the result of [Parse]: exactly one field is not nil.
 type Document struct {
 	Entry *Entry
 	Feed  *Feed
 	Error *Error
 }
 
-// Entry is one thing with its description, of which exactly one is not nil. In a request the rest
-// is empty.
+// Entry is one entity, rule or namespace with its description; exactly one description is not nil.
+// In a request the other fields are empty.
 type Entry struct {
 	ID        string // absolute URL
 	Base      string // in a feed: the feed's URL
@@ -73,7 +73,7 @@ type Entry struct {
 	Namespace *Namespace
 }
 
-// Feed is a page of a list, or the answer to a GET that found nothing.
+// Feed is a page of a list, or the answer to a GET of a path that does not exist.
 type Feed struct {
 	Title   string // Queues, Topics, Subscriptions, Rules
 	ID      string // URL
@@ -83,11 +83,11 @@ type Feed struct {
 	Entries []Entry
 }
 
-// notFoundTitle is the title of the feed that says that nothing is there; clients look for it
+// notFoundTitle is the title of the feed for a path that does not exist; clients look for it
 // (management-api.md 2.5).
 const notFoundTitle = "Publicly Listed Services"
 
-// NotFound reports whether a feed is the answer of an address where nothing is.
+// NotFound reports whether a feed is the answer for a path that does not exist.
 func (f *Feed) NotFound() bool { return f.Title == notFoundTitle && len(f.Entries) == 0 }
 
 // Error is the body of an answer with a status of 400 or more (management-api.md 2.10).
@@ -102,7 +102,7 @@ func (e *Error) Error() string { return fmt.Sprintf("%d: %s", e.Code, e.Detail) 
 type Namespace struct {
 	Name           string
 	Tier           string // Basic, Standard, Premium
-	MessagingUnits int    // shown with Premium
+	MessagingUnits int    // only for Premium
 	CreatedAt      event.Time
 	ModifiedAt     event.Time
 }
@@ -111,38 +111,38 @@ type Namespace struct {
 type Description struct {
 	Kind       event.EntityKind
 	Properties event.Properties
-	// Present are the elements that stood in a document, or shall stand in a request.
+	// Present are the elements that the document has, or that a request will have.
 	Present Elements
-	// CreatedAt, UpdatedAt and AccessedAt are shown, not read from requests. 0: never.
+	// CreatedAt, UpdatedAt and AccessedAt are written, and not read from requests. 0: never.
 	CreatedAt, UpdatedAt, AccessedAt event.Time
 	Runtime                          Runtime
 	// ClientAffine marks the shared subscriptions of JMS.
 	ClientAffine bool
-	// DefaultRule is the rule that a request to create a subscription asks for; nil: $Default.
+	// DefaultRule is the default rule in a request to create a subscription; nil: $Default.
 	DefaultRule *event.Rule
 }
 
-// Runtime is what an entity holds (management-api.md 3.5).
+// Runtime has the counts and the size of an entity (management-api.md 3.5).
 type Runtime struct {
 	Active, DeadLetter, Scheduled, Transfer, TransferDeadLetter int
 
 	SizeBytes          int64
-	Subscriptions      int // of a topic, as the rest
+	Subscriptions      int // of a topic, as are the other fields
 	SQLFilters         int
 	CorrelationFilters int
-	// Unknown: the broker cannot tell the counts of messages and the size, which are 0 here. They
-	// are written as -1.
+	// Unknown is set if the broker does not know the counts of messages and the size, which are 0
+	// here. They are written as -1.
 	Unknown bool
-	// Limited: some partitions of the entity do not serve, and are not counted.
+	// Limited is set if some partitions of the entity do not serve, and are not counted.
 	Limited bool
 }
 
-// Total is the number of all messages.
+// Total returns the number of all messages.
 func (r *Runtime) Total() int {
 	return r.Active + r.DeadLetter + r.Scheduled + r.Transfer + r.TransferDeadLetter
 }
 
-// Limits bounds what is read.
+// Limits bounds the input.
 type Limits struct {
 	Bytes    int
 	Depth    int
@@ -150,31 +150,30 @@ type Limits struct {
 }
 
 var (
-	// RequestLimits are those of the server (reliability.md S28).
+	// RequestLimits are the limits of the server (reliability.md S28).
 	RequestLimits = Limits{Bytes: 64 << 10, Depth: 32, Elements: 1000}
-	// ResponseLimits leave room for a page of 100 entities or rules with everything that they may
-	// have.
+	// ResponseLimits have room for a page of 100 entities or rules of maximum size.
 	ResponseLimits = Limits{Bytes: 16 << 20, Depth: 32, Elements: 1 << 20}
 )
 
 // Options says how documents are read.
 type Options struct {
 	Limits Limits
-	// Defaults returns the properties of a kind of entity that hold where a document does not say
-	// otherwise; nil: zero values.
+	// Defaults returns the properties of a kind of entity that apply if a document does not mention
+	// them; nil: zero values.
 	Defaults func(event.EntityKind) event.Properties
 }
 
-// Refusals of [Parse] that are not about one value.
+// Errors of [Parse] that do not concern a single value.
 var (
 	ErrTooLarge  = errors.New("document: larger than allowed")
 	ErrMalformed = errors.New("document: malformed")
 )
 
-// ValueError is an element whose content is not what it must be.
+// ValueError is an element with invalid content.
 type ValueError struct {
 	Element string
-	Text    string // a sentence for whoever sent it
+	Text    string // a sentence for the client
 }
 
 func (e *ValueError) Error() string { return "document: " + e.Text }

@@ -59,7 +59,7 @@ var elementNames = [elements]string{
 	"EnableExpress", "MaxMessageSizeInKilobytes", "SqlFilterCount", "CorrelationFilterCount", "IsClientAffine",
 }
 
-// String is the element's name in documents.
+// String returns the element's name in documents.
 func (e Element) String() string {
 	if e < elements {
 		return elementNames[e]
@@ -81,14 +81,14 @@ type Elements uint64
 // Has reports whether e is in the set.
 func (s Elements) Has(e Element) bool { return s>>e&1 == 1 }
 
-// Add puts elements into the set.
+// Add adds elements to the set.
 func (s *Elements) Add(es ...Element) {
 	for _, e := range es {
 		*s |= 1 << e
 	}
 }
 
-// of are the elements of each kind in the order in which they are written (management-api.md 3.2 to
+// of has the elements of each kind in the order in which they are written (management-api.md 3.2 to
 // 3.4).
 var of = map[event.EntityKind][]Element{
 	event.Queue: {
@@ -113,7 +113,7 @@ var of = map[event.EntityKind][]Element{
 	},
 }
 
-// known are the elements of each kind as a set.
+// known has the elements of each kind as a set.
 var known = func() map[event.EntityKind]Elements {
 	m := map[event.EntityKind]Elements{}
 	for kind, list := range of {
@@ -124,7 +124,7 @@ var known = func() map[event.EntityKind]Elements {
 	return m
 }()
 
-// readOnly are the elements that are shown and ignored in requests.
+// readOnly are the elements that are written, and ignored in requests.
 var readOnly = func() (s Elements) {
 	s.Add(SizeInBytes, MessageCount, IsAnonymousAccessible, CreatedAt, UpdatedAt, AccessedAt, CountDetails, SubscriptionCount,
 		EntityAvailabilityStatus, SQLFilterCount, CorrelationFilterCount)
@@ -157,7 +157,7 @@ func (d *Description) shows(e Element, f Format) bool {
 	return true
 }
 
-// property points to the property of a simple element; nil: it is none.
+// property returns a pointer to the property of a simple element; nil: the element is not simple.
 func property(p *event.Properties, e Element) any {
 	switch e {
 	case LockDuration, DefaultMessageTimeToLive, DuplicateDetectionHistoryTimeWindow, AutoDeleteOnIdle:

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Parse reads an entry, a feed or an error. Refusals wrap [ErrTooLarge] or [ErrMalformed], or are
-// [*ValueError].
+// Parse parses an entry, a feed or an error. Its errors wrap [ErrTooLarge] or [ErrMalformed], or
+// are a [*ValueError].
 func Parse(data []byte, o Options) (*Document, error) {
 	root, err := readTree(data, o.Limits)
 	if err != nil {
@@ -23,7 +23,7 @@ func Parse(data []byte, o Options) (*Document, error) {
 		f, err := o.feed(root)
 		return &Document{Feed: f}, err
 	case "Error":
-		code, _ := strconv.Atoi(root.find("Code")) // 0 when it is not a number
+		code, _ := strconv.Atoi(root.find("Code")) // 0 if it is not a number
 		return &Document{Error: &Error{Code: code, Detail: root.find("Detail")}}, nil
 	}
 	return nil, invalid("entry", "The document is neither an entry nor a feed.")
@@ -97,7 +97,7 @@ func readNamespace(n *node) *Namespace {
 	}
 }
 
-// lenientTime reads a time that nothing depends on.
+// lenientTime parses a time that nothing depends on.
 func lenientTime(s string) event.Time {
 	t, ok := parseTime(s)
 	if !ok {
@@ -106,7 +106,7 @@ func lenientTime(s string) event.Time {
 	return t
 }
 
-// description reads the description of an entity. Of elements given twice the first counts.
+// description parses the description of an entity. If an element is repeated, the first one counts.
 func (o *Options) description(kind event.EntityKind, n *node) (*Description, error) {
 	d := &Description{Kind: kind}
 	if o.Defaults != nil {
@@ -118,7 +118,7 @@ func (o *Options) description(kind event.EntityKind, n *node) (*Description, err
 			continue
 		}
 		if (e == ForwardTo || e == ForwardDeadLetteredMessagesTo) && c.trimmed() == "" || e == UserMetadata && c.raw() == "" {
-			continue // no target and no metadata
+			continue // neither the target nor its metadata
 		}
 		d.Present.Add(e)
 		if err := d.read(e, c); err != nil {
@@ -159,11 +159,11 @@ func (d *Description) read(e Element, n *node) (err error) {
 	return nil
 }
 
-// readShown reads an element that the server only shows: a client wants it, requests carry it back
-// in all shapes.
+// readShown parses an element that only answers have: a client needs it, and requests repeat it in
+// any form.
 func (d *Description) readShown(e Element, n *node) {
 	number := func(s string) int {
-		v, _ := strconv.Atoi(s) // 0 when it is none
+		v, _ := strconv.Atoi(s) // 0 if it is not a number
 		if v < 0 {
 			d.Runtime.Unknown = true
 		}
@@ -268,7 +268,7 @@ func readRight(text string) (event.Right, bool) {
 	return 0, false
 }
 
-// clip shortens what a client sent for a text that goes back to it.
+// clip shortens a client's text for an error.
 func clip(s string) string {
 	const most = 100
 	if r := []rune(s); len(r) > most {

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// readRule reads the description of a rule (management-api.md 3.6). A rule without a filter matches
-// everything.
+// readRule parses the description of a rule (management-api.md 3.6). A rule without a filter
+// matches everything.
 func readRule(n *node) (*event.Rule, error) {
 	r := &event.Rule{Name: n.find("Name"), CreatedAt: lenientTime(n.find("CreatedAt")), Filter: event.Filter{Kind: event.TrueFilter}}
 	var err error
@@ -106,11 +106,11 @@ func readProperties(n *node) ([]event.Property, error) {
 	return list, nil
 }
 
-// valueTypes are the names of types of values. Clients send the first seven; the others come from
-// rules made over AMQP.
+// valueTypes lists the names of the types of values. Clients send the first seven; the others come
+// from rules made over AMQP.
 var valueTypes = []struct {
 	name   string
-	schema bool // one of XML Schema; otherwise of the serialization
+	schema bool // a type of XML Schema; otherwise of the serialization
 	is     event.ValueType
 }{
 	{"string", true, event.String}, {"int", true, event.Int}, {"long", true, event.Long}, {"boolean", true, event.Bool},
@@ -118,8 +118,8 @@ var valueTypes = []struct {
 	{"decimal", true, event.Decimal}, {"guid", false, event.UUID},
 }
 
-// readValue reads a value by the type it says it has, whichever of the two namespaces that is in;
-// false: it is not of it.
+// readValue parses a value by its declared type, in either of the two namespaces; false: the value
+// is not of that type.
 func readValue(n *node) (event.Value, bool) {
 	if n.isNil() {
 		return event.Value{}, true
@@ -169,7 +169,8 @@ func readValue(n *node) (event.Value, bool) {
 	return v, ok
 }
 
-// parseDouble reads a double of XML Schema. One too large is infinite, as for its other readers.
+// parseDouble parses a double of XML Schema. A value out of range is infinite, as for other
+// readers.
 func parseDouble(s string) (float64, bool) {
 	switch s {
 	case "INF", "Infinity":
@@ -194,5 +195,5 @@ func isDecimal(s string) bool {
 
 func parseUUID(s string) (string, bool) {
 	id, err := uuid.Parse(s)
-	return string(id[:]), err == nil && len(s) == 36 // no other form
+	return string(id[:]), err == nil && len(s) == 36 // no other form is valid
 }

@@ -9,12 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// unlimited is the number of ticks from which on a duration has no limit (management-api.md 3.1).
+// unlimited is the number of ticks from which a duration counts as unlimited (management-api.md
+// 3.1).
 const unlimited = 10675199 * 86400 * event.TicksPerSecond
 
-// ParseDuration reads an ISO 8601 duration without years and months: weeks, days, hours, minutes,
-// seconds, a fraction allowed in the last of them, cut to ticks of 100 ns. What is too long for a
-// [time.Duration] (292 years) is [event.Forever]. False: it is not a duration.
+// ParseDuration parses an ISO 8601 duration without years and months: weeks, days, hours, minutes,
+// and seconds. The last of them may have a fraction, which is cut to ticks of 100 ns. A duration
+// too long for a [time.Duration] (292 years) is [event.Forever]. False: s is not a duration.
 func ParseDuration(s string) (time.Duration, bool) {
 	ticks, ok := parseTicks(s)
 	if !ok {
@@ -29,7 +30,7 @@ func ParseDuration(s string) (time.Duration, bool) {
 	return time.Duration(ticks) * event.Tick, true
 }
 
-// parseTicks reads a duration; what is infinite is the largest number.
+// parseTicks parses a duration; an infinite one is the largest number.
 func parseTicks(s string) (int64, bool) {
 	ticks, err := event.ParseTicks(s)
 	date, _, _ := strings.Cut(s, "T")
@@ -54,7 +55,7 @@ func appendTime(b []byte, t event.Time) []byte {
 	return event.AppendInstant(b, event.InstantOf(t))
 }
 
-// parseTime reads broker time; what lies before 1970 is 0.
+// parseTime parses broker time; a time before 1970 is 0.
 func parseTime(s string) (event.Time, bool) {
 	v, ok := event.ParseInstant(s)
 	return max(0, event.FromTicks(int64(v.Bits))), ok

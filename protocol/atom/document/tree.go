@@ -22,15 +22,15 @@ const (
 
 // node is an element of a document.
 type node struct {
-	name     string // without prefix; "" for one of a foreign namespace, which nobody looks for
+	name     string // without prefix; "" for a foreign namespace, which is ignored
 	attrs    []xml.Attr
 	text     strings.Builder
 	children []*node
 	parent   *node
 }
 
-// readTree reads a document of UTF-8 within limits. Document types and processing instructions are
-// refused, and with them every entity that is not one of XML's own five.
+// readTree parses a document of UTF-8 within limits. It refuses document types and processing
+// instructions, and so every entity except the five of XML itself.
 func readTree(data []byte, limits Limits) (*node, error) {
 	if len(data) > limits.Bytes {
 		return nil, fmt.Errorf("%w: %d bytes, the limit is %d", ErrTooLarge, len(data), limits.Bytes)
@@ -86,8 +86,8 @@ func readTree(data []byte, limits Limits) (*node, error) {
 	return root, nil
 }
 
-// localName is an element's name without its prefix. A missing namespace and that of an enclosing
-// element are accepted, too: writers mix them up.
+// localName returns an element's name without its prefix. It also accepts a missing namespace and
+// that of an enclosing element, because writers mix them up.
 func localName(n xml.Name) string {
 	switch n.Space {
 	case "", atomSpace, serviceSpace, countSpace, arraysSpace:
@@ -96,7 +96,7 @@ func localName(n xml.Name) string {
 	return ""
 }
 
-// child is the first child of a name that is not nil.
+// child returns the first child with a name that is not nil.
 func (n *node) child(name string) *node {
 	for _, c := range n.children {
 		if c.name == name && !c.isNil() {
@@ -106,14 +106,14 @@ func (n *node) child(name string) *node {
 	return nil
 }
 
-// isNil reports whether an element stands for an absent one.
+// isNil reports whether the element is marked as absent.
 func (n *node) isNil() bool {
 	v, _ := n.instance("nil")
 	isNil, ok := parseBool(strings.TrimSpace(v))
 	return ok && isNil
 }
 
-// instance is an attribute of XML Schema instances.
+// instance returns an attribute of XML Schema instances.
 func (n *node) instance(name string) (string, bool) {
 	for _, a := range n.attrs {
 		if a.Name.Space == instanceSpace && a.Name.Local == name {
@@ -123,14 +123,14 @@ func (n *node) instance(name string) (string, bool) {
 	return "", false
 }
 
-// typeName is the local part of the type an element says it has; "": it says none.
+// typeName returns the local part of the element's declared type; "": none is declared.
 func (n *node) typeName() string {
 	t, _ := n.instance("type")
 	t = strings.TrimSpace(t)
 	return t[strings.IndexByte(t, ':')+1:]
 }
 
-// attr is an attribute without a namespace.
+// attr returns an attribute without a namespace.
 func (n *node) attr(name string) string {
 	for _, a := range n.attrs {
 		if a.Name.Space == "" && a.Name.Local == name {
@@ -140,7 +140,7 @@ func (n *node) attr(name string) string {
 	return ""
 }
 
-// space is the namespace that a prefix stands for at an element; "": it is not declared.
+// space returns the namespace of a prefix at an element; "": it is not declared.
 func (n *node) space(prefix string) string {
 	for ; n != nil; n = n.parent {
 		for _, a := range n.attrs {
@@ -152,13 +152,13 @@ func (n *node) space(prefix string) string {
 	return ""
 }
 
-// raw is an element's text as it stands.
+// raw returns an element's text unchanged.
 func (n *node) raw() string { return n.text.String() }
 
-// trimmed is an element's text without white space around it.
+// trimmed returns an element's text without white space around it.
 func (n *node) trimmed() string { return strings.TrimSpace(n.raw()) }
 
-// find is the trimmed text of a child; "": there is none.
+// find returns the trimmed text of a child; "": there is none.
 func (n *node) find(name string) string {
 	if c := n.child(name); c != nil {
 		return c.trimmed()

@@ -9,12 +9,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// AppendEntry writes an entry. In a request only what is in the content is written.
+// AppendEntry appends an entry. In a request it writes only the content.
 func AppendEntry(b []byte, e *Entry, f Format) []byte {
 	return appendEntry(b, e, f, ` xmlns="`+atomSpace+`"`)
 }
 
-// AppendFeed writes a page of a list: exactly the links self and next, in this order
+// AppendFeed appends a page of a list: exactly the links self and next, in this order
 // (management-api.md 2.6).
 func AppendFeed(b []byte, feed *Feed, f Format) []byte {
 	b = append(b, `<feed xmlns="`+atomSpace+`"><title type="text">`...)
@@ -35,7 +35,7 @@ func AppendFeed(b []byte, feed *Feed, f Format) []byte {
 	return append(b, "</feed>"...)
 }
 
-// AppendNotFound writes the feed of an address where nothing is (management-api.md 2.5).
+// AppendNotFound appends the feed for a path that does not exist (management-api.md 2.5).
 func AppendNotFound(b []byte, id string, now event.Time) []byte {
 	b = append(b, `<feed xmlns="`+atomSpace+`"><title type="text">`+notFoundTitle+`</title>`+
 		`<subtitle type="text">This is the list of publicly-listed services currently available.</subtitle>`...)
@@ -44,7 +44,7 @@ func AppendNotFound(b []byte, id string, now event.Time) []byte {
 	return append(b, "<generator>Service Bus 1.1</generator></feed>"...)
 }
 
-// AppendError writes an error.
+// AppendError appends an error.
 func AppendError(b []byte, e *Error) []byte {
 	b = append(strconv.AppendInt(append(b, "<Error><Code>"...), int64(e.Code), 10), "</Code>"...)
 	return append(appendElement(b, "Detail", e.Detail), "</Error>"...)
@@ -75,7 +75,7 @@ func appendEntry(b []byte, e *Entry, f Format, attrs string) []byte {
 	return append(b, "</content></entry>"...)
 }
 
-// appendLink writes a link; none without a URL.
+// appendLink appends a link, or nothing if the URL is empty.
 func appendLink(b []byte, rel, href string) []byte {
 	if href == "" {
 		return b
@@ -90,7 +90,7 @@ func (n *Namespace) append(b []byte) []byte {
 	b = append(b, "<NamespaceInfo"+descriptionSpaces...)
 	b = append(appendTime(append(b, "<CreatedTime>"...), n.CreatedAt), "</CreatedTime>"...)
 	b = appendElement(b, "MessagingSKU", n.Tier)
-	if n.Tier == "Premium" { // clients need it there and only there (management-api.md 2.8)
+	if n.Tier == "Premium" { // clients need it for Premium, and only there (management-api.md 2.8)
 		b = appendNumber(b, "MessagingUnits", int64(max(1, n.MessagingUnits)))
 	}
 	b = append(appendTime(append(b, "<ModifiedTime>"...), n.ModifiedAt), "</ModifiedTime>"...)
@@ -109,7 +109,7 @@ func (d *Description) append(b []byte, f Format) []byte {
 }
 
 func (d *Description) appendElement(b []byte, e Element, f Format) []byte {
-	switch e { // those that are more than a text
+	switch e { // elements with more than a text
 	case AuthorizationRules:
 		return appendAccessRules(b, d.Properties.AccessRules, f.Form != Request)
 	case CountDetails:
@@ -137,7 +137,7 @@ func (d *Description) appendElement(b []byte, e Element, f Format) []byte {
 	return append(append(append(b, "</"...), e.String()...), '>')
 }
 
-// appendShown writes the text of an element that is not a simple property.
+// appendShown appends the text of an element that is not a simple property.
 func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 	switch e {
 	case Status:
@@ -167,7 +167,7 @@ func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 		return appendTime(b, d.UpdatedAt)
 	case AccessedAt:
 		if f.Form == Written {
-			// the service answers a PUT of a subscription so
+			// the service's answer to a PUT of a subscription
 			return append(b, "0001-01-01T00:00:00"...)
 		}
 		return appendTime(b, d.AccessedAt)
@@ -175,7 +175,7 @@ func (d *Description) appendShown(b []byte, e Element, f Format) []byte {
 	return b
 }
 
-// appendCounts writes the counters. Readers take the prefix from the one attribute, and 32 bits of
+// appendCounts appends the counters. Readers take the prefix from the one attribute, and 32 bits of
 // each number (management-api.md 3.5, 7).
 func (d *Description) appendCounts(b []byte) []byte {
 	prefix := "d2p1"
@@ -196,11 +196,11 @@ func (d *Description) appendCounts(b []byte) []byte {
 	return append(b, "</CountDetails>"...)
 }
 
-// uncounted stands for a count that is unknown. Clients fail without a count, and a zero would say
-// that nothing is there (docs/decisions/0018).
+// uncounted means an unknown count. Clients fail without a count, and a zero would say that the
+// entity is empty (docs/decisions/0018).
 const uncounted = -1
 
-// held is a count or size of what an entity holds, as it is written.
+// held returns a count or size as it is written.
 func (r *Runtime) held(n int64) int64 {
 	if r.Unknown {
 		return uncounted
@@ -221,7 +221,7 @@ func appendAccessRules(b []byte, rules []event.AccessRule, shown bool) []byte {
 			b = appendElement(b, "AccessRights", right.String())
 		}
 		b = append(b, "</Rights>"...)
-		if r.CreatedAt != 0 { // the service shows no time that nobody has given
+		if r.CreatedAt != 0 { // the service omits a time that is not set
 			b = append(appendTime(append(b, "<CreatedTime>"...), r.CreatedAt), "</CreatedTime>"...)
 		}
 		if r.ModifiedAt != 0 {
@@ -239,7 +239,7 @@ func appendAccessRules(b []byte, rules []event.AccessRule, shown bool) []byte {
 	return append(b, "</AuthorizationRules>"...)
 }
 
-// appendWholeTime writes a time in whole seconds, as entries and feeds have it.
+// appendWholeTime appends a time in whole seconds, as entries and feeds have it.
 func appendWholeTime(b []byte, t event.Time) []byte {
 	return appendTime(b, t-t%1000)
 }
@@ -256,7 +256,8 @@ func appendNumber(b []byte, name string, n int64) []byte {
 	return append(append(append(b, "</"...), name...), '>')
 }
 
-// appendEscaped writes text for an element or an attribute. What XML cannot hold becomes U+FFFD.
+// appendEscaped appends text for an element or an attribute. Characters that XML cannot hold become
+// U+FFFD.
 func appendEscaped(b []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
@@ -269,7 +270,7 @@ func appendEscaped(b []byte, s string) []byte {
 			b = append(b, "&gt;"...)
 		case r == '"':
 			b = append(b, "&quot;"...)
-		case r == '\r': // a reader would make a line feed of it
+		case r == '\r': // a reader would turn it into a line feed
 			b = append(b, "&#xD;"...)
 		case r == '\n' || r == '\t':
 			b = append(b, byte(r))

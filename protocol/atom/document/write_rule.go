@@ -7,14 +7,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// compatibility is the level of the language of filters and actions.
+// compatibility is the language level of filters and actions.
 const compatibility = "<CompatibilityLevel>20</CompatibilityLevel>"
 
-// appendRule writes what stands in the description of a rule: filter, action, time, name
+// appendRule appends the content of a rule's description: filter, action, time, name
 // (management-api.md 3.6).
 func appendRule(b []byte, r *event.Rule, shown bool) []byte {
 	b = appendFilter(b, &r.Filter)
-	if r.Action.Text == "" { // readers look into it without asking whether it is there
+	if r.Action.Text == "" { // readers require the element
 		b = append(b, `<Action i:type="EmptyRuleAction"/>`...)
 	} else {
 		b = appendElement(append(b, `<Action i:type="SqlRuleAction">`...), "SqlExpression", r.Action.Text)
@@ -56,8 +56,8 @@ func appendFilter(b []byte, f *event.Filter) []byte {
 	return append(b, "</Filter>"...)
 }
 
-// appendProperties writes named values. There is no attribute on a list without any: it would break
-// a reader (management-api.md 1.8).
+// appendProperties appends named values. An empty list has no attribute, which would break a reader
+// (management-api.md 1.8).
 func appendProperties(b []byte, name string, list []event.Property) []byte {
 	b = append(append(b, '<'), name...)
 	if len(list) == 0 {
@@ -71,8 +71,8 @@ func appendProperties(b []byte, name string, list []event.Property) []byte {
 	return append(append(append(b, "</"...), name...), '>')
 }
 
-// appendValue writes a value with its type. The prefix has four characters and is declared right
-// there, as readers expect (management-api.md 3.6).
+// appendValue appends a value with its type. The prefix has four characters and is declared at the
+// element itself, as readers expect (management-api.md 3.6).
 func appendValue(b []byte, v *event.Value) []byte {
 	if v.Type == event.Null {
 		return append(b, `<Value i:nil="true"/>`...)
@@ -114,5 +114,5 @@ func appendDouble(b []byte, f float64) []byte {
 	case math.IsInf(f, -1):
 		return append(b, "-INF"...)
 	}
-	return strconv.AppendFloat(b, f, 'g', -1, 64) // NaN is written as XML Schema has it
+	return strconv.AppendFloat(b, f, 'g', -1, 64) // NaN is written as in XML Schema
 }
