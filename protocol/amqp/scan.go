@@ -145,7 +145,7 @@ func SectionContent(section []byte) (code byte, value []byte, ok bool) {
 	return code, section[r.pos:], true
 }
 
-// withoutDescriptor returns the value of a section, or b unchanged if it is not a section.
+// withoutDescriptor returns the value of a section, or the bytes unchanged if they are not one.
 func withoutDescriptor(section []byte) []byte {
 	// the usual case
 	if len(section) >= 3 && section[0] == CodeDescribed && section[1] == CodeSmallUlong {

@@ -88,10 +88,10 @@ var listOptions = []string{"$skip", "$top", "$filter"}
 
 var isList = [routeKinds]bool{queuesPath: true, topicsPath: true, subscriptionsPath: true, rulesPath: true}
 
-// look collects the entries that a filter selects from a list. fetch returns the list piece by
+// selectPage collects the entries that a filter selects from a list. fetch returns the list piece by
 // piece, and choose applies the filter. look returns the entries after the first skip, and at least
 // one more than top if there are that many.
-func look[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, error), choose func([]T) ([]T, error)) ([]T, error) {
+func selectPage[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, error), choose func([]T) ([]T, error)) ([]T, error) {
 	var found []T
 	for at := 0; len(found) <= p.skip+p.top; at += maxTop {
 		piece, err := fetch(at, maxTop)
@@ -161,7 +161,7 @@ func (r *request) find(kind event.EntityKind, topic string, p page) ([]*engine.E
 		return r.h.Admin.List(kind, topic, p.skip, p.top+1), nil
 	}
 	all := r.h.Admin.List(kind, topic, 0, maxLooked+1)
-	return look(r.Context(), p, func(skip, top int) ([]*engine.Entity, error) {
+	return selectPage(r.Context(), p, func(skip, top int) ([]*engine.Entity, error) {
 		return all[min(skip, len(all)):min(skip+top, len(all))], nil
 	}, func(piece []*engine.Entity) ([]*engine.Entity, error) { return r.choose(p.filter, piece) })
 }

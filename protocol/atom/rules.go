@@ -143,7 +143,7 @@ func (r *request) findRules(subscription string, p page) ([]event.Rule, error) {
 	if p.filter == nil {
 		return fetch(p.skip, p.top+1)
 	}
-	return look(r.Context(), p, fetch, func(piece []event.Rule) ([]event.Rule, error) {
+	return selectPage(r.Context(), p, fetch, func(piece []event.Rule) ([]event.Rule, error) {
 		return slices.DeleteFunc(piece, func(rule event.Rule) bool {
 			entry := ruleEntry(&rule)
 			return p.filter.judge(&entry, true) != yes

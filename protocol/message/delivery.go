@@ -228,8 +228,8 @@ func appendMessageAnnotations(dst, sent []byte, d *engine.Delivery, v View, o *o
 // stateOnWire maps states to x-opt-message-state (5.2).
 var stateOnWire = [...]int32{engine.MessageActive: 0, engine.MessageDeferred: 1, engine.MessageScheduled: 2}
 
-// brokers reports whether the broker sets an annotation (5.2).
-func brokers(key []byte) bool {
+// isBrokers reports whether the broker sets an annotation (5.2).
+func isBrokers(key []byte) bool {
 	switch string(key) {
 	case keyEnqueuedTime, keySequence, keyEnqueueSequence, keyLockedUntil, keyState, keyPartitionID, keyLockToken:
 		return true

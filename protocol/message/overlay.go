@@ -73,7 +73,7 @@ func readOverlay(changes [][]byte) (*overlay, error) {
 	o := new(overlay)
 	for i, b := range changes {
 		var err error
-		if e := (encoded{raw: b}); isMap(e) || isList(e) {
+		if e := (encodedValue{raw: b}); isMap(e) || isList(e) {
 			err = o.changeEncoded(b)
 		} else {
 			err = o.change(b, i)
@@ -101,7 +101,7 @@ func (o *overlay) change(b []byte, i int) error {
 	for _, p := range c.Set {
 		at := o.place(p.Name)
 		twice := at >= 0 && o.application[at].by == i && !o.application[at].removed
-		if twice || !utf8.ValidString(p.Name) || !carriable(p.Value) {
+		if twice || !utf8.ValidString(p.Name) || !isCarriable(p.Value) {
 			return errChanges
 		}
 		o.put(property{key: p.Name, value: p.Value, by: i})
@@ -109,8 +109,8 @@ func (o *overlay) change(b []byte, i int) error {
 	return o.changeSystem(c.System)
 }
 
-// carriable reports whether a stored value can be the value of an application property.
-func carriable(v event.Value) bool {
+// isCarriable reports whether a stored value can be the value of an application property.
+func isCarriable(v event.Value) bool {
 	switch v.Type {
 	case event.String:
 		return utf8.ValidString(v.Text)
@@ -129,11 +129,11 @@ func (o *overlay) changeEncoded(b []byte) error {
 	if rest, err := amqp.SkipValue(b, amqp.DefaultLimits); err != nil || len(rest) > 0 {
 		return errChanges
 	}
-	e := encodedOf(b)
+	e := newEncodedValue(b)
 	if isMap(e) {
 		return o.setAll(e)
 	}
-	var parts [3]encoded
+	var parts [3]encodedValue
 	items := e.items()
 	for i := range parts {
 		var ok bool
@@ -153,24 +153,24 @@ func (o *overlay) changeEncoded(b []byte) error {
 	return o.changeSystemEncoded(parts[2])
 }
 
-func isMap(e encoded) bool { return e.isCode(amqp.CodeMap8) || e.isCode(amqp.CodeMap32) }
+func isMap(e encodedValue) bool { return e.isCode(amqp.CodeMap8) || e.isCode(amqp.CodeMap32) }
 
-func isList(e encoded) bool {
+func isList(e encodedValue) bool {
 	return e.isCode(amqp.CodeList8) || e.isCode(amqp.CodeList32) || e.isCode(amqp.CodeList0)
 }
 
 // itemsOf returns the items of a compound of the expected kind, nothing for null.
-func itemsOf(e encoded, expected func(encoded) bool) (items encoded, err error) {
+func itemsOf(e encodedValue, expected func(encodedValue) bool) (items encodedValue, err error) {
 	switch {
 	case amqp.RawIsNull(e.raw):
-		return encoded{}, nil
+		return encodedValue{}, nil
 	case !expected(e):
-		return encoded{}, errChanges
+		return encodedValue{}, errChanges
 	}
 	return e.items(), nil
 }
 
-func (o *overlay) setAll(e encoded) error {
+func (o *overlay) setAll(e encodedValue) error {
 	items, err := itemsOf(e, isMap)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (o *overlay) setAll(e encoded) error {
 	return nil
 }
 
-func (o *overlay) removeAll(e encoded) error {
+func (o *overlay) removeAll(e encodedValue) error {
 	items, err := itemsOf(e, isList)
 	if err != nil {
 		return err
@@ -253,7 +253,7 @@ func (o *overlay) changeSystem(properties event.Changes) error {
 	return nil
 }
 
-func (o *overlay) changeSystemEncoded(e encoded) error {
+func (o *overlay) changeSystemEncoded(e encodedValue) error {
 	items, err := itemsOf(e, isMap)
 	if err != nil {
 		return err
@@ -308,7 +308,7 @@ func (c *systemChange) take(p filter.SystemProperty, v event.Value) bool {
 }
 
 // read is take for an encoded value.
-func (c *systemChange) read(p filter.SystemProperty, v encoded) (ok bool) {
+func (c *systemChange) read(p filter.SystemProperty, v encodedValue) (ok bool) {
 	switch p {
 	case filter.ScheduledEnqueueTimeUtc:
 		at, isTime := amqp.RawTimestamp(v.raw)
@@ -388,7 +388,7 @@ func (o *overlay) appendAnnotations(dst []byte) ([]byte, int) {
 
 // replaces reports whether a sent annotation is not passed on.
 func (o *overlay) replaces(key []byte) bool {
-	if brokers(key) {
+	if isBrokers(key) {
 		return true
 	}
 	p := filter.PartitionKey

@@ -381,7 +381,7 @@ func FuzzOwnChanges(f *testing.F) {
 			}
 			// what is no value, or not one alone, makes other entries of those behind it
 			for _, p := range c.Set {
-				comparable = comparable && (p.Value.Type != event.Encoded && p.Value.Type != event.UUID || carriable(p.Value))
+				comparable = comparable && (p.Value.Type != event.Encoded && p.Value.Type != event.UUID || isCarriable(p.Value))
 			}
 			old = append(old, inFormat1(&c))
 		}

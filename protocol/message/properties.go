@@ -47,10 +47,10 @@ func readProperties(b []byte, s *amqp.Sections, ttl time.Duration, into *filter.
 			end = p.End
 		}
 	}
-	all := encodedOf(b[start:end])
-	section := func(p amqp.Span) encoded {
+	all := newEncodedValue(b[start:end])
+	section := func(p amqp.Span) encodedValue {
 		if p.Empty() {
-			return encoded{}
+			return encodedValue{}
 		}
 		return all.cut(p.Start-start, p.End-start).items()
 	}
@@ -59,7 +59,7 @@ func readProperties(b []byte, s *amqp.Sections, ttl time.Duration, into *filter.
 	readApplicationProperties(section(s.ApplicationProperties), into)
 }
 
-func readAnnotations(entries encoded, into *filter.Message) {
+func readAnnotations(entries encodedValue, into *filter.Message) {
 	for {
 		key, ok1 := entries.next()
 		v, ok2 := entries.next()
@@ -106,7 +106,7 @@ var systemFields = [...]filter.SystemProperty{
 
 // readFields reads the properties section. Ids of types other than text are converted to text, as
 // SDKs show them.
-func readFields(fields encoded, into *filter.Message) {
+func readFields(fields encodedValue, into *filter.Message) {
 	for _, place := range systemFields {
 		v, ok := fields.next()
 		switch {
@@ -124,7 +124,7 @@ func readFields(fields encoded, into *filter.Message) {
 	}
 }
 
-func readApplicationProperties(entries encoded, into *filter.Message) {
+func readApplicationProperties(entries encodedValue, into *filter.Message) {
 	for {
 		key, ok1 := entries.next()
 		v, ok2 := entries.next()

@@ -80,7 +80,7 @@ func TestValues(t *testing.T) {
 // seenAs checks how filters see a value, and how a rule with it is shown.
 func seenAs(t *testing.T, in any, want event.Value, out any) {
 	t.Helper()
-	got := encodedOf(amqp.AppendValue(nil, in)).value()
+	got := newEncodedValue(amqp.AppendValue(nil, in)).value()
 	if got != want {
 		t.Errorf("%#v is seen as %+v", in, got)
 	}
@@ -240,7 +240,7 @@ func FuzzProperties(f *testing.F) {
 		n := 0
 		if s.Regular() {
 			for key, raw := range amqp.MapEntries(s.ApplicationProperties.Of(b)) {
-				if p := m.User[n]; p.Name != string(key) || p.Value != encodedOf(raw).value() {
+				if p := m.User[n]; p.Name != string(key) || p.Value != newEncodedValue(raw).value() {
 					t.Errorf("%q is %+v", key, p)
 				}
 				n++

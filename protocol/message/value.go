@@ -19,21 +19,23 @@ const (
 	describedSpan   = "com.microsoft:timespan"        // a long: ticks
 )
 
-// encoded is an encoded value, or several in a row, and the same bytes as a string. Texts are
+// encodedValue is an encoded value, or several in a row, and the same bytes as a string. Texts are
 // slices of the string, so all of them need only one allocation.
-type encoded struct {
+type encodedValue struct {
 	raw  []byte
 	text string
 }
 
-func encodedOf(raw []byte) encoded { return encoded{raw, string(raw)} }
+func newEncodedValue(raw []byte) encodedValue { return encodedValue{raw, string(raw)} }
 
-func (e encoded) from(n int) encoded { return encoded{e.raw[n:], e.text[n:]} }
+func (e encodedValue) from(n int) encodedValue { return encodedValue{e.raw[n:], e.text[n:]} }
 
-func (e encoded) cut(from, to int) encoded { return encoded{e.raw[from:to:to], e.text[from:to]} }
+func (e encodedValue) cut(from, to int) encodedValue {
+	return encodedValue{e.raw[from:to:to], e.text[from:to]}
+}
 
 // next removes and returns the first value. ok is false at the end and if there is no whole value.
-func (e *encoded) next() (v encoded, ok bool) {
+func (e *encodedValue) next() (v encodedValue, ok bool) {
 	n := amqp.RawSize(e.raw)
 	if n < 0 {
 		return v, false
@@ -43,22 +45,22 @@ func (e *encoded) next() (v encoded, ok bool) {
 }
 
 // items returns the items of a list or map, which may follow the small descriptor of a section.
-func (e encoded) items() encoded {
+func (e encodedValue) items() encodedValue {
 	if len(e.raw) > 3 && e.raw[0] == amqp.CodeDescribed {
 		e = e.from(3)
 	}
 	elements := amqp.RawElements(e.raw)
 	if len(elements) == 0 {
-		return encoded{}
+		return encodedValue{}
 	}
 	n := amqp.RawSize(e.raw)
 	return e.cut(n-len(elements), n)
 }
 
-func (e encoded) isCode(code byte) bool { return len(e.raw) > 0 && e.raw[0] == code }
+func (e encodedValue) isCode(code byte) bool { return len(e.raw) > 0 && e.raw[0] == code }
 
 // string returns the text of a string or symbol.
-func (e encoded) string() (string, bool) {
+func (e encodedValue) string() (string, bool) {
 	text, ok := amqp.RawText(e.raw)
 	if !ok {
 		return "", false
@@ -69,10 +71,10 @@ func (e encoded) string() (string, bool) {
 // Value returns an encoded AMQP value in the form for filters (semantics.md 15.4). Values that
 // filters cannot use, and bytes that are not a value, are of type [filter.Opaque]. Its text does
 // not alias raw.
-func Value(raw []byte) event.Value { return encodedOf(raw).value() }
+func Value(raw []byte) event.Value { return newEncodedValue(raw).value() }
 
 // value is [Value] for a single value.
-func (e encoded) value() event.Value {
+func (e encodedValue) value() event.Value {
 	if len(e.raw) == 0 {
 		return opaque
 	}
@@ -123,7 +125,7 @@ func decimalValue(text string) event.Value {
 }
 
 // describedValue converts the described types of .NET; all others are opaque.
-func (e encoded) describedValue() event.Value {
+func (e encodedValue) describedValue() event.Value {
 	rest := e.from(1)
 	descriptor, ok1 := rest.next()
 	inner, ok2 := rest.next()
