@@ -107,7 +107,8 @@ func (k *keySet) VerifySignature(_ context.Context, token string) ([]byte, error
 	return nil, errors.New("no key of the issuer matches the signature")
 }
 
-// limitedClient returns a client that follows no redirect and reads at most maxKeys bytes of an answer.
+// limitedClient returns a client that follows no redirect and reads at most maxKeys bytes of an
+// answer.
 func limitedClient(base *http.Client) *http.Client {
 	c := &http.Client{}
 	if base != nil {

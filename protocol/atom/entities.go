@@ -64,7 +64,7 @@ func (r *request) putEntity(w http.ResponseWriter) error {
 		r.quota = overSubscriptions
 	}
 	cmd := engine.PutEntity{Kind: d.Kind, Path: path, Mode: mode, Origin: r.origin(), Why: r.why}
-	if cmd.Properties, err = (&requestedEntity{r, d, old, path}).properties(); err != nil {
+	if cmd.Properties, err = (&entityRequest{r, d, old, path}).properties(); err != nil {
 		return err
 	}
 	if mode == engine.CreateOnly && d.DefaultRule != nil {

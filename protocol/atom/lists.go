@@ -88,9 +88,9 @@ var listOptions = []string{"$skip", "$top", "$filter"}
 
 var isList = [routeKinds]bool{queuesPath: true, topicsPath: true, subscriptionsPath: true, rulesPath: true}
 
-// selectPage collects the entries that a filter selects from a list. fetch returns the list piece by
-// piece, and choose applies the filter. look returns the entries after the first skip, and at least
-// one more than top if there are that many.
+// selectPage collects the entries that a filter selects from a list. fetch returns the list piece
+// by piece, and choose applies the filter. look returns the entries after the first skip, and at
+// least one more than top if there are that many.
 func selectPage[T any](ctx context.Context, p page, fetch func(skip, top int) ([]T, error), choose func([]T) ([]T, error)) ([]T, error) {
 	var found []T
 	for at := 0; len(found) <= p.skip+p.top; at += maxTop {

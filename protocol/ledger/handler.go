@@ -172,8 +172,8 @@ func (c *call) arguments(into any) error {
 	return nil
 }
 
-// extendDeadlines extends the deadlines of a request that may take longer than others. The client may still
-// disconnect earlier.
+// extendDeadlines extends the deadlines of a request that may take longer than others. The client
+// may still disconnect earlier.
 func (c *call) extendDeadlines(most time.Duration) {
 	until := time.Now().Add(most)
 	control := http.NewResponseController(c.w)

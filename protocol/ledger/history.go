@@ -77,8 +77,8 @@ func (c *call) deleteHistoryPolicy() (any, error) {
 	return c.changeHistoryPolicy(engine.PutHistoryPolicy{Pattern: args.Pattern, Remove: true})
 }
 
-// changeHistoryPolicy sets or removes the policy of a pattern, and answers with all policies. The policy
-// of the namespace comes from the settings.
+// changeHistoryPolicy sets or removes the policy of a pattern, and answers with all policies. The
+// policy of the namespace comes from the settings.
 func (c *call) changeHistoryPolicy(cmd engine.PutHistoryPolicy) (any, error) {
 	if err := engine.CheckHistoryPattern(cmd.Pattern); err != nil {
 		return nil, err

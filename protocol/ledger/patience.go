@@ -100,7 +100,8 @@ func (a *lineAnswer) patiently(send func() error) error {
 	defer p.mu.Unlock()
 	p.waited += time.Since(p.since)
 	p.since = time.Time{}
-	a.extendDeadlines(questionTime + time.Minute) // a long time may pass before there is something to send
+	// a long time may pass before there is something to send
+	a.extendDeadlines(questionTime + time.Minute)
 	return err
 }
 

@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	// mostLooks is how many looks at receivers are taken at a time: each asks every connection.
+	// mostLooks bounds the requests about receivers answered at a time: each asks every connection.
 	mostLooks = 2
-	// lookTime is how long a look waits for partitions, and then again for connections.
+	// lookTime bounds the time for the partitions' answers, and then that for the connections'.
 	lookTime = time.Second
-	// namedRefusals is how many links that were refused an answer has at most: the newest.
+	// namedRefusals is the maximum number of refused links in an answer: the newest.
 	namedRefusals = 10
 )
 

@@ -71,8 +71,8 @@ func (c *tlsConn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WakeReader is [plainConn.WakeReader]. The received part of a TLS record is kept, and the rest is read
-// later.
+// WakeReader is [plainConn.WakeReader]. The received part of a TLS record is kept, and the rest is
+// read later.
 func (c *tlsConn) WakeReader() error { return c.SetReadDeadline(past) }
 
 // Awake is [plainConn.Awake].

@@ -222,8 +222,8 @@ func (s *Server) admit(nc net.Conn) (v *pendingConn, wait time.Duration) {
 	return v, wait
 }
 
-// countRefusal counts a refusal. It returns the number of refusals since the last reported one, or 0 if
-// this one is not reported.
+// countRefusal counts a refusal. It returns the number of refusals since the last reported one, or
+// 0 if this one is not reported.
 func (s *Server) countRefusal(why string) (n int) {
 	if why == "" {
 		return 0
@@ -304,9 +304,9 @@ func (s *Server) receive(v *pendingConn, mode Mode) {
 	}
 }
 
-// identify looks at the first bytes. If they ask for TLS, it performs the handshake and looks again.
-// When it returns a connection, the connection has no deadlines. A panic in it ends this connection
-// only (reliability.md F21).
+// identify looks at the first bytes. If they ask for TLS, it performs the handshake and looks
+// again. When it returns a connection, the connection has no deadlines. A panic in it ends this
+// connection only (reliability.md F21).
 func (s *Server) identify(v *pendingConn, mode Mode) (nc net.Conn, k kind, err error) {
 	defer func() {
 		if r := recover(); r != nil {

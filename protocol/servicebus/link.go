@@ -157,8 +157,8 @@ func (l *link) resolve(a *amqp.Attach) *amqp.Error {
 	return nil
 }
 
-// readFilters reads the filters of a receiver's source. The source of a sending peer is the peer's own
-// and is ignored.
+// readFilters reads the filters of a receiver's source. The source of a sending peer is the peer's
+// own and is ignored.
 func (l *link) readFilters(a *amqp.Attach) (e *amqp.Error) {
 	if a.Role == amqp.RoleReceiver {
 		l.filter, e = message.ReadFilters(a.Source.Filter, !l.at.cbs && !l.at.management, l.c.limits.IDLength)
@@ -170,8 +170,8 @@ func refusal(symbol amqp.Symbol, text string) *amqp.Error {
 	return &amqp.Error{Condition: symbol, Description: text}
 }
 
-// checkStatus checks the entity's status (semantics.md 16.1). The status of a topic does not apply to
-// its subscriptions. An entity that accepts no messages can still hand them over to another one.
+// checkStatus checks the entity's status (semantics.md 16.1). The status of a topic does not apply
+// to its subscriptions. An entity that accepts no messages can still hand them over to another one.
 func (l *link) checkStatus(a *amqp.Attach) *amqp.Error {
 	sends := a.Role == amqp.RoleSender
 	keeps := sends && l.transfer.destination == nil
@@ -224,9 +224,9 @@ const (
 	toNodeText         = "Messages cannot be transferred to a node of the broker."
 )
 
-// checkDirection checks that the entity can have messages in the link's direction at all. A receiver of a
-// topic is attached although nothing is ever delivered to it: some SDKs peek only after they have
-// attached one. It is refused when it gives credit (8.3).
+// checkDirection checks that the entity can have messages in the link's direction at all. A
+// receiver of a topic is attached although nothing is ever delivered to it: some SDKs peek only
+// after they have attached one. It is refused when it gives credit (8.3).
 func (l *link) checkDirection(a *amqp.Attach) *amqp.Error {
 	switch {
 	case a.Role == amqp.RoleSender:

@@ -80,9 +80,9 @@ func receiveDeferred(req *request, body amqp.Map) {
 	d.ask(req)
 }
 
-// deferredWalk is a request for deferred messages on its way through the partitions, in the order of the
-// first number that each has in the request. If one refuses, or there is no memory for the answer,
-// the locks of the others are released.
+// deferredWalk is a request for deferred messages on its way through the partitions, in the order
+// of the first number that each has in the request. If one refuses, or there is no memory for the
+// answer, the locks of the others are released.
 type deferredWalk struct {
 	cmd     engine.ReceiveDeferred // for the current partition
 	numbers []event.SequenceNumber // all requested numbers

@@ -67,8 +67,8 @@ func (m *memory) queueAnswer(answer []byte) { m.answered += len(answer) + answer
 // dequeueAnswer is called when the answer is sent or dropped.
 func (m *memory) dequeueAnswer(answer []byte) { m.answered -= len(answer) + answerCost }
 
-// answersWait reports whether so many bytes of answers wait for credit that the engine is asked for
-// nothing more.
+// answersWait reports whether the bytes of answers that wait for credit exceed the limit. Then the
+// engine is asked for nothing more.
 func (m *memory) answersWait() bool { return m.answered > m.allowed.limits.BufferedOut }
 
 // answersPileUp reports whether the peer has requested more answers than it may without taking

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
 
-// filterInput is the data for filters of the messages of one send to a topic. It is the send's buffer
-// as well: the engine releases both at once, and the memory is reused.
+// filterInput is the data for filters of the messages of one send to a topic. It is the send's
+// buffer as well: the engine releases both at once, and the memory is reused.
 type filterInput struct {
 	chunk    *chunk // holds the bodies; nil: they have their own memory
 	messages []filter.Message
@@ -20,8 +20,8 @@ type filterInput struct {
 
 var publishedPool = sync.Pool{New: func() any { return new(filterInput) }}
 
-// newFilterInput returns space for the filter data of count messages of a send. It returns nil if the
-// target has no filters, or hands the messages on: then filters read them after their arrival.
+// newFilterInput returns space for the filter data of count messages of a send. It returns nil if
+// the target has no filters, or hands the messages on: then filters read them after their arrival.
 func newFilterInput(cmd *engine.Send, count int) *filterInput {
 	if cmd.Entity.Kind != event.Topic || cmd.Destination != nil {
 		return nil

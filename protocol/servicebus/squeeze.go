@@ -38,8 +38,8 @@ const (
 
 var errNoMemory = &engine.Error{Code: engine.Busy, Text: noMemoryText}
 
-// memoryCounter returns a function that counts the bytes that a connection keeps, except chunks that are
-// paid for.
+// memoryCounter returns a function that counts the bytes that a connection keeps, except chunks
+// that are paid for.
 func memoryCounter(c *conn) func() int {
 	m := &c.memory
 	return func() int {
@@ -141,13 +141,13 @@ func (t *timers) squeezed(c *conn, is bool) {
 	}
 }
 
-// closeNoMemory closes the connection, because there is no memory for the peer's request. After this
-// condition every SDK connects again. After resource-limit-exceeded the Go SDK stops trying, and
-// after server-busy it tries the same connection again and again.
+// closeNoMemory closes the connection, because there is no memory for the peer's request. After
+// this condition every SDK connects again. After resource-limit-exceeded the Go SDK stops trying,
+// and after server-busy it tries the same connection again and again.
 func closeNoMemory(c *conn) { c.protocolFault(amqp.CondConnectionForced, noMemoryText) }
 
-// closeEvicted closes the connection, because it exceeds its share while memory is short. Its peer may
-// connect again, see [closeNoMemory].
+// closeEvicted closes the connection, because it exceeds its share while memory is short. Its peer
+// may connect again, see [closeNoMemory].
 func closeEvicted(c *conn) {
 	if c.phase == opened {
 		c.log.Info("servicebus: connection closed: memory is short", "kept", c.memory.kept())

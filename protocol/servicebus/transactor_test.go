@@ -98,8 +98,8 @@ func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol a
 	p.rejectedText(p.last, symbol, text)
 }
 
-// stagedOperation wants deliveries answered with a state of a transaction: what the peer has sent is
-// settled, what it has received is not yet.
+// stagedOperation wants deliveries answered with a state of a transaction: what the peer has sent
+// is settled, what it has received is not yet.
 func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)

@@ -2,9 +2,9 @@ package servicebus
 
 import "slices"
 
-// unfinishedDeliveries holds the incomplete deliveries that have buffered bytes. The oldest one may always
-// grow, up to the size that its entity allows; the others share the rest of a limit (reliability.md
-// 8, docs/decisions/0083). Before the login none may grow beyond the limit.
+// unfinishedDeliveries holds the incomplete deliveries that have buffered bytes. The oldest one may
+// always grow, up to the size that its entity allows; the others share the rest of a limit
+// (reliability.md 8, docs/decisions/0083). Before the login none may grow beyond the limit.
 type unfinishedDeliveries struct {
 	senders []*sender // in the order in which their deliveries began
 	bytes   int       // buffered of all deliveries

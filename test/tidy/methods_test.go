@@ -42,7 +42,7 @@ var methodCounts = ratchet{
 		"log.partition":                85,
 		"log.writer":                   42,
 		"protocol/amqp.fields":         71,
-		"protocol/atom.wanted":         44,
+		"protocol/atom.entityRequest":  44,
 		"protocol/servicebus.conn":     46,
 		"protocol/servicebus.link":     41,
 		"protocol/servicebus.request":  51,

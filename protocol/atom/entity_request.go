@@ -21,8 +21,8 @@ const (
 	deadLetterHeader = "ServiceBusDlqSupplementaryAuthorization"
 )
 
-// requestedEntity is the requested form of a queue, topic or subscription.
-type requestedEntity struct {
+// entityRequest is the requested form of a queue, topic or subscription.
+type entityRequest struct {
 	*request
 	d    *document.Description
 	old  *engine.Entity // the present entity; nil: it is being created
@@ -30,7 +30,7 @@ type requestedEntity struct {
 }
 
 // properties returns the entity's properties after the request, and refuses invalid ones.
-func (w *requestedEntity) properties() (event.Properties, error) {
+func (w *entityRequest) properties() (event.Properties, error) {
 	d, old, p := w.d, w.old, w.d.Properties
 	if d.ClientAffine {
 		return p, badRequest("The property 'IsClientAffine' cannot be true: subscriptions that clients share are not supported.")
@@ -78,7 +78,7 @@ func unchanged(property string, p, old *event.Properties) bool {
 }
 
 // partition sets and checks the properties that depend on partitioning.
-func (w *requestedEntity) partition(p *event.Properties) error {
+func (w *entityRequest) partition(p *event.Properties) error {
 	d := w.d
 	if d.Kind == event.Subscription {
 		return nil
@@ -106,7 +106,7 @@ func (w *requestedEntity) partition(p *event.Properties) error {
 // forward checks the targets of forwarding and writes them in the shown form (management-api.md
 // 3.8). A queue may name itself, even while it is being created, and a subscription its topic,
 // because hops are counted.
-func (w *requestedEntity) forward(p *event.Properties) error {
+func (w *entityRequest) forward(p *event.Properties) error {
 	for _, f := range [...]struct {
 		element document.Element
 		value   *string
@@ -137,7 +137,7 @@ func (w *requestedEntity) forward(p *event.Properties) error {
 
 // maySend checks the right to send to the target of forwarding. Tools that sign with a key of the
 // namespace that allows everything may leave the header out (management-api.md 1.7).
-func (w *requestedEntity) maySend(header, target, named string) error {
+func (w *entityRequest) maySend(header, target, named string) error {
 	if w.grant.OfNamespace() && w.grant.Rights.Has(access.Manage) {
 		return nil
 	}
