@@ -61,7 +61,7 @@ func (d *Decoder) Decode(body []byte) (p Performative, payload []byte, err error
 // finish returns the results of decoding a frame's body.
 func (r *fields) finish(p Performative) (Performative, []byte, error) {
 	if _, ok := p.(*Transfer); !ok && r.err == nil && r.pos != len(r.src) {
-		r.fail(r.pos, "bytes behind the performative")
+		r.fail(r.pos, "bytes after the performative")
 	}
 	if r.err != nil {
 		return nil, nil, r.err

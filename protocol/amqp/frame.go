@@ -44,7 +44,7 @@ func (h FrameHeader) fault() string {
 	case h.DOFF < 2:
 		return "data offset inside the frame header"
 	case 4*uint32(h.DOFF) > h.Size:
-		return "data offset behind the frame"
+		return "data offset beyond the frame"
 	case h.Type != FrameTypeAMQP && h.Type != FrameTypeSASL:
 		return "unknown frame type"
 	}

@@ -412,18 +412,18 @@ func TestFieldTypes(t *testing.T) {
 
 func TestNotAPerformative(t *testing.T) {
 	for name, b := range map[string]string{
-		"empty":                         "",
-		"no descriptor":                 "c00100",
-		"unknown code":                  "00531945",
-		"huge code":                     "0080000000000000011045",
-		"unknown symbol":                "00a30161 45",
-		"descriptor is a string":        "00a1016145",
-		"a source":                      "00532845",
-		"a message section":             "00537045",
-		"not a list":                    "005310c10100",
-		"a map":                         "005314 d10000000400000000",
-		"count beyond size":             "005318c0024040",
-		"bytes behind the performative": "00531845 40",
+		"empty":                        "",
+		"no descriptor":                "c00100",
+		"unknown code":                 "00531945",
+		"huge code":                    "0080000000000000011045",
+		"unknown symbol":               "00a30161 45",
+		"descriptor is a string":       "00a1016145",
+		"a source":                     "00532845",
+		"a message section":            "00537045",
+		"not a list":                   "005310c10100",
+		"a map":                        "005314 d10000000400000000",
+		"count beyond size":            "005318c0024040",
+		"bytes after the performative": "00531845 40",
 	} {
 		if p, _, err := DecodePerformative(unhex(t, b), DefaultLimits); err == nil {
 			t.Errorf("%s: %v", name, p)

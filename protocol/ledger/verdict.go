@@ -168,7 +168,7 @@ func (k *receiverView) inPartitions() string {
 	}
 	switch {
 	case late > 0:
-		return "waits for " + plural(late, "earlier request", "earlier requests") + " of its connection, the first of which is costly"
+		return "waits for " + plural(late, "earlier request", "earlier requests") + " of its connection; the first is costly"
 	case unwritten > 0:
 		return plural(unwritten, "delivery waits", "deliveries wait") + " for the disk: a lock is not written or a message is not durable"
 	}

@@ -368,7 +368,7 @@ func (c *conn) amqpFrame(channel uint16, body []byte) {
 		return
 	}
 	if channel > c.peer.channels {
-		c.protocolFault(amqp.CondFramingError, "The channel number is over channel-max.")
+		c.protocolFault(amqp.CondFramingError, "The channel number exceeds channel-max.")
 		return
 	}
 	switch p := p.(type) {

@@ -46,7 +46,7 @@ func (s *session) attach(a *amqp.Attach) {
 		return
 	}
 	if a.Handle > handleMax {
-		s.end(amqp.CondNotAllowed, "The handle is over handle-max.")
+		s.end(amqp.CondNotAllowed, "The handle exceeds handle-max.")
 		return
 	}
 	if c.links.detached >= c.allowed.detached() {

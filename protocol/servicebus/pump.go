@@ -154,7 +154,7 @@ func (r *receiver) putBack(d *engine.Delivery) {
 	}
 }
 
-// releaseLate reports whether the lock of a delivery ended before the peer could see it, because a
+// tooLate reports whether the lock of a delivery ended before the peer could see it, because a
 // disk hung or the session took no transfers. The engine ends the lock and gives the message to the
 // next receiver. The time is read once for the few messages of a turn, and again after a message
 // was read from the log, which can take any time.

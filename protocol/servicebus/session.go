@@ -209,7 +209,7 @@ func (s *session) transfer(t *amqp.Transfer, payload []byte) {
 		return
 	}
 	if l.sender == nil {
-		s.end(amqp.CondNotAllowed, "A transfer came on a link of which the peer is the receiver.")
+		s.end(amqp.CondNotAllowed, "A transfer came on a link on which the peer receives.")
 		return
 	}
 	l.touch()

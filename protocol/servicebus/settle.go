@@ -118,7 +118,7 @@ func (r *lostRun) answer(s *session) {
 	r.n = 0
 }
 
-// readDisposition is the request of a disposition.
+// settleRequest is the request of a disposition.
 type settleRequest struct {
 	message.Settlement
 	part    part

@@ -11,7 +11,7 @@ type teardown struct {
 	stopping bool            // the server stops
 }
 
-// pendingEntry reports whether the connection, or some of its links, wait for their end.
+// pending reports whether the connection, or some of its links, wait for their end.
 func (t *teardown) pending() bool { return t.stopping || t.recheck || len(t.changes) > 0 }
 
 // changed notes a change of an entity.
