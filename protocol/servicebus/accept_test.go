@@ -153,14 +153,14 @@ func TestNoSession(t *testing.T) {
 			if d := time.Since(start); d < test.min || d > test.max {
 				t.Errorf("%v: after %v", test.timeout, d)
 			}
-			p.send(1, 0, inSession("late", "1", "x")) // nobody holds or waits for anything
+			p.send(1, 0, inSession("late", "1", "x")) // no receiver holds a session or waits
 			p.acceptSession(3, "s", nil)
 		})
 	}
 }
 
-// WP-146, WP-150, SM-180, SM-181, SM-185, SM-187: one holder at a time, and what a close gives
-// back.
+// WP-146, WP-150, SM-180, SM-181, SM-185, SM-187: one holder at a time, and the messages that a
+// close releases.
 func TestSessionIsExclusive(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		p.send(1, 0, inSession("a", "1", "x"))

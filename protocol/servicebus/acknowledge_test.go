@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// counting is the server's end of a connection that counts what it is asked to acknowledge.
+// counting is the server's end of a connection that counts its acknowledgements.
 type counting struct {
 	net.Conn
 	n atomic.Int32
@@ -18,8 +18,8 @@ type counting struct {
 
 func (c *counting) Acknowledge() { c.n.Add(1) }
 
-// What a peer that gathers its writes may be waiting to hear of is acknowledged at once; what is
-// answered, as sends are, is not.
+// Data of a peer that uses Nagle's algorithm and may be waiting is acknowledged at once; data that
+// gets an answer, such as sends, is not.
 func TestAcknowledge(t *testing.T) {
 	flow := amqp.AppendFrame(nil, 0, &amqp.Flow{NextIncomingID: amqp.Some(uint32(1)), IncomingWindow: 5000, OutgoingWindow: 5000,
 		Handle: amqp.Some(uint32(2)), DeliveryCount: amqp.Some(uint32(0)), LinkCredit: amqp.Some(uint32(1))}, nil)

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// logs is a broker of which only ReadInto is asked: each partition's log is the bytes given.
+// logs is a broker that only answers ReadInto: each partition's log is the given bytes.
 type logs struct {
 	engine.Broker
 	bytes [][]byte
@@ -45,8 +45,8 @@ func TestReadAheadKnowsItsLog(t *testing.T) {
 	}
 }
 
-// What was read ahead was not compared by the log: a message in it that is not what was stored is
-// read once more, and refused.
+// The log did not check the bytes that were read ahead: a message in them that differs from the
+// stored one is read once more, and refused.
 func TestReadAheadIsCompared(t *testing.T) {
 	t.Parallel()
 	broker := &logs{bytes: [][]byte{bytes.Repeat([]byte("a"), 100)}}

@@ -141,7 +141,7 @@ func TestPartitionKeyAndSession(t *testing.T) {
 	}
 }
 
-// 6.3, 4.2: a session id may be binary, too.
+// 6.3, 4.2: a session id may also be binary.
 func TestSessionIDForms(t *testing.T) {
 	for _, id := range keyForms("s") {
 		bubble(t, nil, func(b *bench) {

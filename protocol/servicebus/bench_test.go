@@ -17,8 +17,7 @@ import (
 // 256 under way at once, each answered when it is durable.
 func BenchmarkSend(b *testing.B) { benchmarkSend(b, startBroker(b, "orders")) }
 
-// BenchmarkSendTopic is the same to a topic with two subscriptions, of which one has a filter that
-// matches.
+// BenchmarkSendTopic is the same to a topic with two subscriptions, one with a filter that matches.
 func BenchmarkSendTopic(b *testing.B) {
 	broker := startBroker(b)
 	broker.put(b, event.Topic, "orders", nil)

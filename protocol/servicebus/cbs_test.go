@@ -35,8 +35,7 @@ func TestPutToken(t *testing.T) {
 	})
 }
 
-// WP-047, 2.2: what a request says about the expiry does not count, whatever its type; the token's
-// own does.
+// WP-047, 2.2: an expiry in the request does not count, whatever its type; the token's own does.
 func TestTokenExpiration(t *testing.T) {
 	for name, expiration := range map[string][]amqp.Pair{
 		"absent": nil, "null": {{Key: "expiration"}}, "zero": {{Key: "expiration", Value: "0"}}, "seconds in the past": {{Key: "expiration", Value: "1000"}},
@@ -76,7 +75,7 @@ func TestBadTokens(t *testing.T) {
 	})
 }
 
-// WP-053, WP-057, WP-058: what a claim covers.
+// WP-053, WP-057, WP-058: the paths that a claim covers.
 func TestClaimScope(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()

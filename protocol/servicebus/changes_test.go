@@ -73,7 +73,7 @@ func TestEntityUpdated(t *testing.T) {
 	})
 }
 
-// A settled disposition that crosses the detach is carried out: nobody would ask again.
+// A settled disposition that crosses the detach is carried out: the client would not repeat it.
 func TestSettledAcrossDetach(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(1)
@@ -154,8 +154,8 @@ func TestEntityDeleted(t *testing.T) {
 	})
 }
 
-// SM-002, SM-054: what the peer has asked for is answered before its link or its connection is
-// taken away. Otherwise it would ask again: a message would come twice, a settlement seem lost.
+// SM-002, SM-054: the peer's requests are answered before its link or its connection ends.
+// Otherwise it would repeat them: a message would be stored twice, a settlement would seem lost.
 func TestAnswersBeforeParting(t *testing.T) {
 	for name, part := range map[string]func(b *bench){
 		"update": func(b *bench) { b.queue("q", func(p *event.Properties) { p.MaxDeliveryCount = 9 }) },

@@ -60,7 +60,7 @@ func TestConditions(t *testing.T) {
 	if len(conditions) != len(want)+1 {
 		t.Errorf("%d conditions", len(conditions)-1)
 	}
-	// nobody knows what came of it
+	// the outcome is unknown
 	for _, err := range []error{engine.ErrUnknown, &engine.Error{Code: engine.TransactionFailed + 1}, io.EOF} {
 		if c, text := conditionOf(err); c.symbol != "amqp:link:detach-forced" || c.status != 503 || c.ends != endsLink || text == "" {
 			t.Errorf(`%v: %+v %q; want c.symbol == "amqp:link:detach-forced" && c.status == 503 && c.ends == endsLink && text != ""`, err, c, text)

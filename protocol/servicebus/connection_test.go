@@ -113,7 +113,7 @@ func TestBrokenFrames(t *testing.T) {
 				p.suffix(c.Error.Description)
 				p.closed()
 				other.attachSender(1, "q")
-				other.send(1, 0, newMessage("a", "x")) // nobody else notices
+				other.send(1, 0, newMessage("a", "x")) // other connections are not affected
 			})
 		})
 	}

@@ -77,8 +77,8 @@ func (p *peerConn) rejectedText(id uint32, symbol amqp.Symbol, text string) {
 	p.suffix(r.Error.Description)
 }
 
-// WP-190, WP-191, WP-198, SM-242: a coordinator is there for whoever has a connection. Transactions
-// that nothing was done in end at once, and once.
+// WP-190, WP-191, WP-198, SM-242: every connection can have a coordinator. Transactions without
+// operations end at once, and only once.
 func TestCoordinator(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open() // one SDK asks for it before its first token
@@ -127,7 +127,7 @@ func TestCoordinatorMalformed(t *testing.T) {
 		p.write(0, &amqp.Transfer{Handle: coordinatorHandle, DeliveryID: amqp.Some(uint32(20)), State: amqp.TransactionalState{TxnID: []byte{1}}},
 			controlMessage(&amqp.Declare{}))
 		p.rejectedText(20, amqp.CondNotAllowed, noPartText)
-		// nobody wants to know
+		// no peer waits for it
 		for id, asked := range []amqp.Control{&amqp.Declare{}, &amqp.Discharge{TxnID: []byte{1}}} {
 			p.write(0, &amqp.Transfer{Handle: coordinatorHandle, DeliveryID: amqp.Some(21 + uint32(id)), Settled: amqp.Some(true)}, controlMessage(asked))
 		}

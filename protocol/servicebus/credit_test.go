@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// While the session takes no transfers no message is locked for it, a drain is answered, and what
-// was locked before is given back with the credit.
+// While the session takes no transfers no message is locked for it, a drain is answered, and
+// earlier locks are released with the credit.
 func TestClosedWindow(t *testing.T) {
 	window := func(p *peerConn, size, count, credit uint32, drain bool) {
 		p.write(0, &amqp.Flow{NextIncomingID: amqp.Some(count + 1), IncomingWindow: size, OutgoingWindow: 5000,
@@ -66,15 +66,15 @@ func TestLargeCredit(t *testing.T) {
 			for range 3 {
 				p.receive()
 			}
-			p.credit(2, 0, 2, false) // less than what has come
+			p.credit(2, 0, 2, false) // less than has arrived
 			p.send(1, 100, newMessage("x", "x"))
 			p.quiet(time.Second)
 		})
 	}
 }
 
-// Credit beyond what a connection may have unsettled gets what there is room for, and more when
-// that is settled, on this link or on another one.
+// Credit beyond the limit of unsettled deliveries of a connection gets as many as there is room
+// for, and more once deliveries are settled, on this link or on another one.
 func TestCreditOverTheLimit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Locked = 2 }, func(b *bench) {
 		p := b.loaded(5)
@@ -184,7 +184,7 @@ func TestCreditGrant(t *testing.T) {
 	c.begin()
 	grant(10, 0, 15, true)
 	grant(0, 0, 5, true) // nothing goes out: it is taken back
-	c.assign()           // was on its way, and is given back
+	c.assign()           // was on its way, and is released
 	grant(10, 0, 16, true)
 	c.take(&amqp.Flow{DeliveryCount: amqp.Some(uint32(5)), LinkCredit: amqp.Some(uint32(0))})
 	if grant(10, 0, 6, true); c.left() != 0 {

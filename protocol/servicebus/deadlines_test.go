@@ -9,7 +9,7 @@ import (
 )
 
 // WP-161, 6.2: a request that takes longer than the client waits is answered 408, and not again;
-// locks it took meanwhile are given back.
+// locks it took meanwhile are released.
 func TestServerTimeout(t *testing.T) {
 	for _, test := range []struct {
 		timeout amqp.Pair

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// decimal is an encoded decimal, of which the digits are its constructor and its bytes.
+// decimal is an encoded decimal: the digits are its constructor and its bytes.
 func decimal(digits string) amqp.Opaque {
 	b, err := hex.DecodeString(digits)
 	if err != nil {
@@ -106,8 +106,8 @@ func TestDotnetDecimalsInActions(t *testing.T) {
 	})
 }
 
-// SM-402: a correlation filter with a decimal, as .NET's SDK asks for it: it is given back as a
-// decimal of the same digits.
+// SM-402: a correlation filter with a decimal, as .NET's SDK requests it, is returned as a decimal
+// with the same digits.
 func TestDotnetDecimalInCorrelationFilter(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/u")

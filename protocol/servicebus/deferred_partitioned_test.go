@@ -29,8 +29,8 @@ func (s *spreadTokens) numbered(mode uint32, ids string) amqp.Map {
 	return byNumber(mode, list...)
 }
 
-// takes receives and deletes the messages with some ids, of which only those of want come, in that
-// order and without locks, and were delivered that often before.
+// takes receives and deletes the messages with some ids, and expects only those of want, in that
+// order, without locks, with that number of earlier deliveries.
 func (s *spreadTokens) takes(before uint32, ids, want string) {
 	s.b.Helper()
 	got := ""
@@ -111,8 +111,8 @@ func TestReceiveAndDeleteDeferredWhileAPartitionGoes(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				// nobody gives back the lock of a message that may be gone, or can where its
-				// partition is away
+				// the lock of a message that may be deleted is not released, nor one whose
+				// partition does not serve
 				if s.takes(1, one[1:2], one[1:2]); c.err == engine.ErrUnknown || c.away {
 					s.refuses(404, amqp.CondMessageNotFound, two[:1])
 					time.Sleep(31 * time.Second)

@@ -29,7 +29,7 @@ func TestDetachMirrorsClosed(t *testing.T) {
 		}
 		p.attachSender(1, "s")
 		p.send(1, 0, inSession("a", "1", "x"))
-		p.acceptSession(5, "s", "a") // it was given back
+		p.acceptSession(5, "s", "a") // it was released
 		durable := func() *amqp.Attach {
 			t.Helper()
 			p.write(0, &amqp.Attach{Name: "durable", Handle: 7, Role: amqp.RoleReceiver,

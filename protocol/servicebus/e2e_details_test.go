@@ -16,9 +16,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/servicebus"
 )
 
-// What history keeps of a message beside its body is in the event that stores it, however it was
-// sent: alone, without an id, in a batch, to be active later, to a topic that somebody reads and to
-// one that nobody does.
+// The details that history keeps of a message, besides its body, are in the event that stores it,
+// however it was sent: alone, without an id, in a batch, to be active later, to a topic with a
+// receiver and to one without.
 func TestDetailsInHistory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

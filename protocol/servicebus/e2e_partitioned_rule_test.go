@@ -13,10 +13,10 @@ import (
 )
 
 // S4-06, docs/guide/limits.md: a rule that gives copies another session leaves each in the
-// partition of the message, since all copies of a message are one event of one log. None is lost:
-// whoever takes the next session gets it from every partition. Who asks for the new session by its
-// id gets what is in the partition of that id. State and renewals of whoever holds one are about
-// what it holds.
+// partition of the message, because all copies of a message are one event of one log. None is lost:
+// a receiver that accepts the next session gets it from every partition. A receiver that asks for
+// the new session by its id gets the messages in the partition of that id. State and renewals
+// concern the session that the receiver holds.
 func TestSDKPartitionedSessionByRule(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)

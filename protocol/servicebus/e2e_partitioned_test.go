@@ -60,8 +60,8 @@ func drainAll(t testing.TB, r *azservicebus.Receiver, n int) map[int64]int {
 }
 
 // SM-200, SM-202, SM-205, SM-206, SM-211, SM-212, SM-213, S4-07, S4-13, S4-15, S4-18, S4-21, S4-22,
-// S4-38, S4-61, S4-64: 160 sends without a key come to ten in each partition, one receiver gets all
-// of them, and a plain queue beside it has its own numbers.
+// S4-38, S4-61, S4-64: 160 sends without a key become ten in each partition, one receiver gets all
+// of them, and a plain queue next to it has its own numbers.
 func TestSDKPartitionedKeyless(t *testing.T) {
 	t.Parallel()
 	for _, logs := range []int{1, 3, 4} {
@@ -162,7 +162,8 @@ func TestSDKPartitionedKeys(t *testing.T) {
 	}
 }
 
-// SM-209, S4-31 and the batches of S4-25: what has no one partition is refused, as a whole.
+// SM-209, S4-31 and the batches of S4-25: a batch without a single partition is refused, as a
+// whole.
 func TestSDKPartitionedBatches(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)
@@ -303,7 +304,7 @@ func TestSDKPartitionedSchedule(t *testing.T) {
 	if err := s.CancelScheduledMessages(ctx, append([]int64{later[0]}, later[1], later[0]), nil); err == nil {
 		t.Error("a number twice is cancelled")
 	}
-	// what was refused has cancelled nothing
+	// the refused request has cancelled nothing
 	if err := s.CancelScheduledMessages(ctx, later, nil); err != nil {
 		t.Error(err)
 	}
@@ -346,7 +347,7 @@ func TestSDKPartitionedSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown := 0
-		// this SDK does not say of which session
+		// this SDK does not name the session
 		for _, m := range must(r.PeekMessages(ctx, sessions*each, nil))(t) {
 			if *m.SessionID == r.SessionID() {
 				shown++
@@ -413,7 +414,7 @@ func TestSDKPartitionedDuplicates(t *testing.T) {
 	}
 }
 
-// S4-06: a topic with rules, its subscriptions partitioned beside it, and their dead letters.
+// S4-06: a topic with rules, partitioned subscriptions, and their dead letters.
 func TestSDKPartitionedTopic(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 3)
@@ -451,9 +452,10 @@ func (b *broker) rule(t testing.TB, subscription, name, filter string) error {
 	return err
 }
 
-// SM-210, SM-211, S4-05, S4-26, S4-39: while a partition of the log is away the SDK sends without a
-// key and receives from all others, with a key of it is told that the server is busy, and peeks at
-// what is there. When it is back the same receiver has the rest, without a restart.
+// SM-210, SM-211, S4-05, S4-26, S4-39: while a partition of the log does not serve, the SDK sends
+// without a key and receives from all others. With a key of that partition it is told that the
+// server is busy, and a peek shows the messages of the others. Once the partition is back, the same
+// receiver gets the rest, without a restart.
 func TestSDKPartitionedFence(t *testing.T) {
 	t.Parallel()
 	b := startSplit(t, t.TempDir(), 4)

@@ -88,7 +88,7 @@ func TestSDKTopicSchedule(t *testing.T) {
 		t.Fatalf("%+v %+v; want len(numbers) == 2", err, numbers)
 	}
 	wantCode(t, s.CancelScheduledMessages(ctx, numbers[:1], nil), azservicebus.CodeNotFound)
-	// SM-409: so people look at what a topic has scheduled
+	// SM-409: the way to browse the scheduled messages of a topic
 	ofTopic := must(b.root(t).NewReceiverForQueue("orders", nil))(t)
 	if peeked := must(ofTopic.PeekMessages(ctx, 5, nil))(t); len(peeked) != 1 || string(peeked[0].Body) != "later" {
 		t.Errorf(`%+v; want one message, "later"`, peeked)
@@ -197,9 +197,9 @@ func TestAMQPRules(t *testing.T) {
 	}
 }
 
-// S0-29, S0-30, S0-33, SM-069, SM-070: which time to live a copy in a subscription shows to whoever
-// looks and to whoever receives. A default alone, of topic or subscription, is shown by receive and
-// not by peek, deferred or scheduled once or not.
+// S0-29, S0-30, S0-33, SM-069, SM-070: the time to live that a copy in a subscription shows to a
+// peek and to a receiver. A default alone, of topic or subscription, is shown by receive and not by
+// peek, whether the message was once deferred or scheduled or not.
 func TestSDKTopicTimeToLive(t *testing.T) {
 	b := startBroker(t)
 	c, ctx := b.root(t), timeout(t)

@@ -58,7 +58,7 @@ func (b *emptyBroker) Submit(_ engine.PartitionID, rs []engine.Request) {
 	}
 }
 
-// answer is what a request comes to; later: there is nothing to say yet.
+// answer returns the answer to a request; later: there is none yet.
 func (b *emptyBroker) answer(r engine.Request) (answer engine.Answer, refusal error, later bool) {
 	switch cmd := r.Command.(type) {
 	case *engine.Stage:

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// woken is a connection of which a read can be woken that waits, as those of sockets.
+// woken is a connection whose waiting read can be woken, as those of sockets can.
 type woken struct{ net.Conn }
 
 func (c woken) WakeReader() error { return c.SetReadDeadline(time.Unix(1, 0)) }
@@ -49,8 +49,8 @@ func TestMemoryOfReadersThatWait(t *testing.T) {
 	}
 }
 
-// F22: connections that have more than what is promised to them, and do not let go of it, do not
-// keep others out: the one that has most is closed after its time to let go, and the others stay.
+// F22: connections that exceed their guaranteed share, and do not free it, do not keep others out:
+// the largest one is closed after its time to free memory, and the others stay.
 func TestMemoryIsForWhoeverComes(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		hog, modest, honest := b.root(), b.root(), b.root()

@@ -10,9 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// S0-18, SM-060, SM-065, SM-071: times to live of milliseconds hold to the millisecond: a message
-// is delivered until its time is over and not after it, be it waiting, scheduled, a topic's copy or
-// given back, and is dead-lettered where that is wanted.
+// S0-18, SM-060, SM-065, SM-071: times to live of milliseconds are exact to the millisecond: a
+// message is delivered until it expires and not after it, whether it is waiting, scheduled, a
+// topic's copy or released. It is dead-lettered if that is configured.
 func TestMillisecondsToLive(t *testing.T) {
 	for _, ttl := range []uint32{1, 2, 17, 50} {
 		for _, dead := range []bool{false, true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// begins writes a first frame of a delivery, of which more are to come.
+// begins writes the first frame of a delivery that has more frames.
 func (p *peerConn) begins(handle, id uint32, change func(*amqp.Transfer)) {
 	t := &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(id), DeliveryTag: []byte("tag"), MessageFormat: amqp.Some(uint32(0)), More: true}
 	if change != nil {
@@ -19,7 +19,7 @@ func (p *peerConn) begins(handle, id uint32, change func(*amqp.Transfer)) {
 	p.write(0, t, newMessage("begun", "x"))
 }
 
-// WP-236: a later frame of a delivery may repeat what the first one says of it. One that
+// WP-236: a later frame of a delivery may repeat the fields of the first one. A frame that
 // contradicts it ends the link, and nothing is stored.
 func TestLaterFrames(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -62,7 +62,7 @@ func TestLaterFrames(t *testing.T) {
 				p.tracked(d.Error.Description)
 				p.write(0, last, nil) // the peer does not know yet
 				p.write(0, &amqp.Detach{Handle: 1, Closed: true}, nil)
-				p.send(2, 9, newMessage("a", "x")) // nobody else notices
+				p.send(2, 9, newMessage("a", "x")) // other links are not affected
 				b.shows("q", "[]")
 			})
 		})
@@ -125,7 +125,7 @@ func settled(handle, id uint32) *amqp.Transfer {
 	return &amqp.Transfer{Handle: handle, DeliveryID: amqp.Some(id), DeliveryTag: []byte{2}, Settled: amqp.Some(true)}
 }
 
-// answers is what has come: the numbers of the deliveries that were accepted, in their order, or
+// answers returns the received answers: the numbers of the accepted deliveries, in their order, or
 // the end of the session.
 func (p *peerConn) answers() string {
 	p.Helper()

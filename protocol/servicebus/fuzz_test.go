@@ -77,7 +77,7 @@ func counter() func() [16]byte {
 	}
 }
 
-// checkAnswers looks at each frame of what a server said to a script.
+// checkAnswers checks each frame that a server sent to a script.
 func checkAnswers(t *testing.T, answer, script []byte) {
 	frames := newRecorder(t)
 	if bytes.IndexByte(script, 0x30) >= 0 || bytes.IndexByte(script, 0x34) >= 0 || bytes.Contains(script, []byte("amqp:")) {
@@ -131,7 +131,7 @@ func linkScripts() [][]byte {
 	}
 }
 
-// readFilters attaches a receiver with a session filter of that value.
+// filtered attaches a receiver with a session filter of that value.
 func filtered(handle uint32, value any) *amqp.Attach {
 	return &amqp.Attach{Name: fmt.Sprint("f", handle), Handle: handle, Role: amqp.RoleReceiver,
 		Source: &amqp.Source{Address: "s", Filter: amqp.Map{{Key: amqp.Symbol(keySessionFilter), Value: value}}}}

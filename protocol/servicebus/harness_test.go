@@ -32,7 +32,7 @@ var testRules = []event.AccessRule{
 	{Name: "send", Primary: "send-key", Rights: event.Rights{event.Send}},
 }
 
-// testAccess accepts tokens of the test rules for any host, and what a test adds.
+// testAccess accepts tokens of the test rules for any host, and tokens of rules that a test adds.
 func testAccess(change func(*access.Options)) *access.Verifier {
 	o := access.Options{Rules: testRules, Development: true}
 	if change != nil {
@@ -88,7 +88,7 @@ type faultyBroker struct {
 	read []*atomic.Bool
 }
 
-// unread counts the requests whose senders may still read what the answer points to.
+// unread counts the requests whose senders may still read the data of the answer.
 func (b *faultyBroker) unread() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,8 +125,8 @@ func (b *faultyBroker) hold(f func()) {
 	b.holding, b.held = false, nil
 }
 
-// Submit hands on what is not refused in one run, as it came: whether answers leave together
-// depends on it.
+// Submit passes on the requests that are not refused in one run, unchanged, because that decides
+// whether answers are sent together.
 func (b *faultyBroker) Submit(p engine.PartitionID, rs []engine.Request) {
 	var run []engine.Request
 	for _, r := range rs {

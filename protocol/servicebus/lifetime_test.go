@@ -22,7 +22,7 @@ const (
 type mortal struct {
 	name               string
 	header, properties string        // as .NET sends them, in hexadecimal
-	own                time.Duration // what the broker makes of it; 0: none
+	own                time.Duration // as the broker reads it; 0: none
 	never              bool          // its time of expiry says that it has none
 }
 
@@ -63,8 +63,8 @@ func (m *mortal) sent() []byte {
 	return b
 }
 
-// sdk is what an SDK shows of a message: Go, JavaScript, Python and Java take the header's time to
-// live, and .NET the difference of the two times where there are both. 0 stands for none.
+// sdk returns the time to live that an SDK shows: Go, JavaScript, Python and Java use the header's,
+// and .NET the difference of the two times if the message has both. 0 means none.
 type sdk struct{ others, dotnet time.Duration }
 
 func shownBySDKs(m *openedMessage) (s sdk) {

@@ -121,8 +121,8 @@ func (p *peerConn) attached(channel uint16, handle uint32, refused amqp.Symbol) 
 	}
 }
 
-// A handle stays taken until the peer has detached its link, too. What is refused or ended and
-// never detached does not pile up.
+// A handle stays in use until the peer has detached its link. Links that are refused or ended and
+// never detached do not pile up.
 func TestLinksThatAreNotDetached(t *testing.T) {
 	for name, test := range map[string]struct {
 		open  func(*bench) *peerConn
@@ -190,7 +190,7 @@ func TestStolenLinksThatAreNotDetached(t *testing.T) {
 	})
 }
 
-// deafPeer is a peer that reads only what it has to, to get as far as it should.
+// deafPeer is a peer that reads only as much as it needs to proceed.
 func (b *bench) deafPeer(login bool) (client net.Conn, served <-chan struct{}) {
 	b.Helper()
 	client, server := net.Pipe()
@@ -250,9 +250,8 @@ func TestPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A peer that takes deliveries and does not read holds up nobody: while its socket is full, another
-// one's messages are taken from the same queue, delivered and settled, and no time goes by for
-// that.
+// A peer that takes deliveries and does not read holds up no other: while its socket is full,
+// another one's messages are taken from the same queue, delivered and settled, without any delay.
 func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		deaf := &stoppingConn{}
@@ -481,8 +480,8 @@ func TestUnwrittenBeforeLogin(t *testing.T) {
 	}
 }
 
-// What a peer may open is bounded after the login, too: the session, link or answer above the limit
-// goes, the connection stays.
+// The number of open things is bounded after the login as well: the session, link or answer above
+// the limit ends, the connection stays.
 func TestLimitsAfterLogin(t *testing.T) {
 	t.Run("sessions", func(t *testing.T) {
 		bubble(t, func(o *Options) { o.Limits.Sessions = 20 }, func(b *bench) {

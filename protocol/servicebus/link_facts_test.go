@@ -22,7 +22,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// eventsOf is every event of a data directory, partition after partition, by what it is in.
+// eventsOf returns every event of a data directory, partition after partition, by its record.
 func eventsOf(t *testing.T, dir string, disk disk.FS) (all []event.Event) {
 	t.Helper()
 	store, err := log.Open(t.Context(), dir, log.Options{FS: disk, ReadOnly: true})
@@ -39,7 +39,7 @@ func eventsOf(t *testing.T, dir string, disk disk.FS) (all []event.Event) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var dec event.Decoder // of its own for each frame: what it hands out is kept
+			var dec event.Decoder // a separate one for each frame: its results are kept
 			rest := f.Records
 			for range f.Count {
 				var rec event.Record
@@ -85,8 +85,8 @@ func copied(ev event.Event) event.Event {
 	return ev
 }
 
-// linkFacts is what a log says of links: a line each, with the name of the link and its entity. Of
-// what a client is told, what makes each text another is left out.
+// linkFacts returns the log's facts about links: a line each, with the name of the link and its
+// entity. It leaves out the parts of texts that differ each time.
 func linkFacts(t *testing.T, dir string, disk disk.FS) (lines []string) {
 	t.Helper()
 	paths := map[event.EntityID]string{}
@@ -225,7 +225,7 @@ func (b *bench) remove(path string) {
 	}
 }
 
-// rootAs is root with what the broker sees of the connection.
+// rootAs is root with the broker's end of the connection.
 func (b *bench) rootAs(wrap func(net.Conn) net.Conn) *peerConn {
 	b.Helper()
 	if wrap == nil {
@@ -275,8 +275,8 @@ func TestLinkOpenedKinds(t *testing.T) {
 	}
 }
 
-// What the client of a link was told is what the log says, to the tracking id: so one can be found
-// by the other.
+// The text that the client of a link got is the text in the log, including the tracking id, so that
+// one can be found by the other.
 func TestLinkClosedHasTheWholeText(t *testing.T) {
 	t.Parallel()
 	dir, told := t.TempDir(), ""

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Links are found by name and direction, the one to $cbs by its direction, and those that hold a
-// message session by that.
+// Links are found by name and direction, those to $cbs by their direction, and holders of a message
+// session by the session.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	table := newLinks()

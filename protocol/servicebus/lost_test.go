@@ -65,7 +65,8 @@ func TestIDOwners(t *testing.T) {
 	}
 }
 
-// What is found for a run is what is found for each id of it, numbers that wrap around included.
+// The result for a run is the same as the results for each of its ids, including numbers that wrap
+// around.
 func TestIDRangesRun(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))

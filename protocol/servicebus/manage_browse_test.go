@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-165, WP-167, SM-095, SM-127, SM-142, SM-146: all states, without bodies, and what a reply may
-// hold.
+// WP-165, WP-167, SM-095, SM-127, SM-142, SM-146: all states, without bodies, and the limits of a
+// reply.
 func TestPeekStates(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -144,8 +144,8 @@ func TestAnswersWithoutCredit(t *testing.T) {
 	})
 }
 
-// P23: that holds for enumerations of sessions as well, also for those that were asked for before
-// the first answer was there.
+// P23: that holds for enumerations of sessions as well, including those requested before the first
+// answer.
 func TestSessionsWithoutCredit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.BufferedOut = 40 << 10 }, func(b *bench) {
 		b.queue("s", func(p *event.Properties) { p.RequiresSession = true })
@@ -173,8 +173,8 @@ func TestSessionsWithoutCredit(t *testing.T) {
 	})
 }
 
-// SM-405: what goes on to another entity cannot be looked at there, by a request or by a browsing
-// link; what is in a sub-queue can.
+// SM-405: forwarded messages cannot be browsed in the forwarding entity, by a request or by a
+// browsing link; messages in a sub-queue can.
 func TestDotnetPeekWhereMessagesAreForwarded(t *testing.T) {
 	const refusal = "Cannot create a message browser on an entity with auto-forwarding enabled. TrackingId:"
 	bubble(t, nil, func(b *bench) {

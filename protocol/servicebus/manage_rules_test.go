@@ -102,7 +102,7 @@ func TestRules(t *testing.T) {
 		if got := p.rules(uint8(0), int32(1<<31-1)); len(got) != 7 {
 			t.Errorf("%+v; want len(got) == 7", got)
 		}
-		// what the HTTP plane shows
+		// as the HTTP API shows it
 		rules, err := b.ns.Rules(context.Background(), "T/subscriptions/U", 0, 100)
 		if err != nil || len(rules) != 7 || rules[3].Filter.Conditions[0] != (event.Condition{Field: event.FieldLabel, Text: "label"}) {
 			t.Errorf(`%v %+v; want len(rules) == 7 && rules[3].Filter.Conditions[0] == (event.Condition{Field: event.FieldLabel, Text: "label"})`, err, rules)

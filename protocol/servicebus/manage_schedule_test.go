@@ -187,8 +187,8 @@ func TestScheduleRefusals(t *testing.T) {
 	})
 }
 
-// SM-160 to SM-164, SM-170: the duplicate history, by text and type of the id; an id the broker
-// makes is nobody's duplicate.
+// SM-160 to SM-164, SM-170: the duplicate history, by text and type of the id; an id made by the
+// broker has no duplicate.
 func TestDuplicates(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("d", func(p *event.Properties) {

@@ -61,7 +61,7 @@ func TestSessionState(t *testing.T) {
 		p.detach(2)
 		other := b.root()
 		other.attachManagement("s")
-		if state := get(other); !cmp.Equal(state, []byte("mine")) { // anybody may look
+		if state := get(other); !cmp.Equal(state, []byte("mine")) { // any client may read it
 			t.Errorf("%v (-want +got):\n%s", state, cmp.Diff([]byte("mine"), state))
 		}
 		other.acceptSession(3, "s", "b")

@@ -21,7 +21,7 @@ func (p *peerConn) disposed(status int32, symbol amqp.Symbol, disposition string
 	p.managedWith(status, symbol, "update-disposition", append(body, more...))
 }
 
-// withProperties makes a message with properties of about so many KiB and a body.
+// withProperties makes a message with a body and properties of about that many KiB.
 func withProperties(id string, kib, body int) []byte {
 	var large amqp.Map
 	for i := 0; kib > 0; i++ {
@@ -36,9 +36,9 @@ func withProperties(id string, kib, body int) []byte {
 	return amqp.AppendData(m, []byte(strings.Repeat("x", body)))
 }
 
-// SM-113: what a message was sent with counts against the header limit when it is settled by its
-// token alone, too, in any way that changes properties, for each of several tokens by itself, and
-// for a token of another connection.
+// SM-113: the sent size of a message counts against the header limit even when the message is
+// settled by its token alone. That holds for every way that changes properties, for each of several
+// tokens separately, and for a token of another connection.
 func TestHeaderSizeExceededByToken(t *testing.T) {
 	for disposition, after := range map[string]string{"abandoned": "[small body]", "defered": "[]", "suspended": "[]"} {
 		bubble(t, nil, func(b *bench) {

@@ -34,7 +34,7 @@ func encode(values ...any) (b []byte) {
 	return b
 }
 
-// ids are the values of what the recordings shorten, by its first digits.
+// ids are the values that the recordings shorten, by their first digits.
 type ids map[string]any
 
 var shortened = regexp.MustCompile(`[0-9a-f]{8}…`)

@@ -65,7 +65,7 @@ func TestLinkNames(t *testing.T) {
 	})
 }
 
-// What a peer calls itself is clipped where it arrives, and what a link kept is given back when it
+// A peer's name for itself is clipped on arrival, and the bytes of a link are freed when the link
 // is gone.
 func TestTextsAreClipped(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
@@ -87,8 +87,8 @@ func TestTextsAreClipped(t *testing.T) {
 	})
 }
 
-// reliability.md P23: links are bounded by what they take, too. Those that are refused, and those
-// that wait for a session with an attach at length, count as well; what is gone does not.
+// reliability.md P23: the memory of links is bounded as well. Links that are refused, and links
+// that wait for a session with a long attach, count as well; links that are gone do not.
 func TestLinksTakeNoMoreThanTheyMay(t *testing.T) {
 	const limit = 200 << 10
 	bubble(t, func(o *Options) { o.Limits.Held = limit }, func(b *bench) {
@@ -142,7 +142,7 @@ func TestAskedForIsBounded(t *testing.T) {
 		p.attachManagement("q")
 		c := b.conn()
 		b.broker.hold(func() {
-			go func() { // it is blocked when nobody reads any more
+			go func() { // it is blocked once the peer no longer reads
 				var all []byte
 				for i := range 200 {
 					m := amqp.AppendProperties(nil, &amqp.Properties{MessageID: fmt.Sprint(i), ReplyTo: amqp.Some("reply201")})

@@ -13,9 +13,9 @@ import (
 
 // Frames as text, in the notation of the recordings in testdata/dotnet, whose README describes it.
 
-// noted are the described lists of AMQP: name, descriptor and fields in their order. Behind a colon
-// stands what a field is that is written as a bare word or number: a type as in 5u, x for bytes, =
-// for a word that stands for a number.
+// noted are the described lists of AMQP: name, descriptor and fields in their order. After a colon
+// follows the type of a field that is written as a bare word or number: a type as in 5u, x for
+// bytes, = for a word that means a number.
 var noted, notedByCode = readComposites(`
 open 10 container-id hostname max-frame-size:u channel-max:us idle-time-out:u outgoing-locales incoming-locales offered-capabilities desired-capabilities properties
 begin 11 remote-channel:us next-outgoing-id:u incoming-window:u outgoing-window:u handle-max:u offered-capabilities desired-capabilities properties
@@ -52,14 +52,14 @@ sequence 76
 value 77
 footer 78`)
 
-// notedWords are the words that stand for numbers.
+// notedWords are the words that mean numbers.
 var notedWords = map[string]any{"sender": false, "receiver": true, "unsettled(0)": uint8(0), "settled(1)": uint8(1), "mixed(2)": uint8(2), "first(0)": uint8(0), "second(1)": uint8(1)}
 
 type notedComposite struct {
 	name   string
 	code   uint64
 	fields []string
-	bare   []string // what a bare word is, by field
+	bare   []string // meaning of a bare word, by field
 }
 
 func readComposites(text string) (byName map[string]*notedComposite, byCode map[uint64]*notedComposite) {
@@ -84,7 +84,7 @@ type (
 		kind byte // s string, b binary, u uuid, t time, * anything
 		text string
 	}
-	// fieldList holds the fields of a composite; those that are not written are nil.
+	// fieldList holds the fields of a composite; fields that are not written are nil.
 	fieldList []any
 	// innerMessage is a binary that holds an encoded message: its sections.
 	innerMessage []any
@@ -225,7 +225,7 @@ func (n *notation) values() amqp.List {
 	return list
 }
 
-// value reads a value; bare is what it is where it is a word or number without a type.
+// value reads a value; bare is the type of a word or number without one.
 func (n *notation) value(bare string) any {
 	switch rest := n.text[n.at:]; {
 	case bare == "x":
@@ -321,8 +321,8 @@ func (n *notation) word(bare string) any {
 	return v
 }
 
-// bytes reads a binary or a uuid. Less than all of it stands in front of …, and its length may
-// stand behind.
+// bytes reads a binary or a uuid. If it is not complete it ends with …, which its length may
+// follow.
 func (n *notation) bytes(kind byte) any {
 	text := n.until(" ,}])(")
 	if strings.Contains(text, "…") {

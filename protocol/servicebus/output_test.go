@@ -8,8 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// A transfer of which the payload is appended afterwards is written as one of which it is known
-// before; what its frame has no room for is handed back, and one that is cancelled leaves nothing.
+// A transfer whose payload is appended afterwards is written like one whose payload is known
+// before. The part that its frame has no room for is returned, and a cancelled transfer leaves
+// nothing.
 func TestOutputTransfer(t *testing.T) {
 	t.Parallel()
 	transfer := &amqp.Transfer{Handle: 1, DeliveryID: amqp.Some(uint32(2)), DeliveryTag: []byte{3}}

@@ -7,8 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Limits on what is waiting (reliability.md 8): unsettled deliveries stop further ones until some
-// are settled.
+// Limits of unsettled deliveries (reliability.md 8): they stop further ones until some are settled.
 func TestLockedLimit(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Locked = 2; o.Limits.ReceiverCredit = 2 }, func(b *bench) {
 		p := b.loaded(5)

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// said is the application properties of a request that say why it is made, and what the client
-// calls it.
+// said returns the application properties of a request for its reason and for the client's id of
+// it.
 func said(reason any, id string) (more []amqp.Pair) {
 	if reason != nil {
 		more = append(more, amqp.Pair{Key: "ledgerbus:reason", Value: reason})
@@ -23,8 +23,8 @@ func said(reason any, id string) (more []amqp.Pair) {
 	return more
 }
 
-// What a client says of a change that it asks a $management node for stands in the log beside the
-// change. What it calls the request is kept of changes of rules, which are rare, but of messages
+// The reason that a client gives for a change at a $management node is in the log with the change.
+// The client's id of the request is kept for changes of rules, which are rare, but for messages
 // only with a reason: clients delete messages as part of their work.
 func TestReasonsOverAMQP(t *testing.T) {
 	t.Parallel()
@@ -44,7 +44,7 @@ func TestReasonsOverAMQP(t *testing.T) {
 	})
 	bubbleIn(t, dir, nil, nil, func(b *bench) {
 		b.put("q", newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"))
-		time.Sleep(time.Second) // what is deleted was there before
+		time.Sleep(time.Second) // the deleted messages were there before
 		p := b.root()
 		p.attachManagement("q")
 		one := amqp.Map{{Key: "message-count", Value: int32(1)}}

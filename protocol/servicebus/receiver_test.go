@@ -78,7 +78,7 @@ func TestReceiveAndDelete(t *testing.T) {
 	})
 }
 
-// 4.7: what was taken for a link but never written goes back without counting.
+// 4.7: a message that was locked for a link but never written is released without counting.
 func TestUnsentGoesBack(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -120,9 +120,9 @@ func TestUnsentGoesBack(t *testing.T) {
 	})
 }
 
-// A body that is not what was stored is never delivered, and the partition hears of it. Of one that
-// was erased the partition says whether that is a fault of the broker (TestReportOfAnErasedBody in
-// engine/host).
+// A body that differs from the stored one is never delivered, and the partition is told. If a body
+// was erased, the partition decides whether that is a fault of the broker (TestReportOfAnErasedBody
+// in engine/host).
 func TestUnreadableBody(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -203,7 +203,7 @@ func TestReceiverRefusals(t *testing.T) {
 	})
 }
 
-// semantics.md 7.1, 7.3, 7.5: what a time to live looks like on the way out.
+// semantics.md 7.1, 7.3, 7.5: the form of a time to live in a delivery.
 func TestTimeToLive(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("ttl", func(p *event.Properties) {

@@ -14,7 +14,7 @@ import (
 // (WP-210 to WP-213).
 type recorder struct {
 	t        testing.TB
-	spoken   *spokenOf                  // what the peer has said of transactions; nil: nothing
+	spoken   *spokenOf                  // the peer's frames about transactions; nil: none
 	attached map[uint16]map[uint32]bool // handles, by the channels that have a session
 	closed   bool
 }
@@ -43,8 +43,8 @@ func (r *recorder) frame(b []byte) {
 	}
 }
 
-// transactions wants nothing said of transactions but in answers to what the peer has said of them
-// (WP-212).
+// transactions fails if the broker names a transaction other than in answers to frames of the peer
+// that name one (WP-212).
 func (r *recorder) transactions(channel uint16, code byte, fields amqp.List) {
 	switch {
 	case code == 0x12 && descriptorOf(fields[6]) == 0x30:
@@ -68,8 +68,8 @@ func descriptorOf(v any) uint64 {
 	return code
 }
 
-// spokenOf is what a peer says of transactions: which of its links are to coordinators, and which
-// deliveries are part of one.
+// spokenOf holds a peer's use of transactions: its links to coordinators, and its deliveries that
+// are part of one.
 type spokenOf struct {
 	mu         sync.Mutex
 	links      map[spokenLink]string
@@ -171,8 +171,8 @@ func (r *recorder) scope(channel uint16, code byte, fields amqp.List) {
 	}
 }
 
-// composites are what a frame is made of (9.1, 9.2), a letter per field: s a string, y a symbol or
-// an array of them, m a map with symbols for keys, d a composite.
+// composites are the parts of a frame (9.1, 9.2), a letter per field: s a string, y a symbol or an
+// array of them, m a map with symbols for keys, d a composite.
 var composites = map[byte]string{
 	0x10: "ss---yyyym", 0x11: "-----yym", 0x12: "s----dd----yym", 0x13: "----------m", 0x14: "-------d---", 0x15: "----d-",
 	// open, begin, attach, flow, transfer, disposition, detach, end, close
@@ -235,7 +235,7 @@ func checkComposite(t testing.TB, b []byte) (code byte, fields amqp.List, ok boo
 	return code, fields, true
 }
 
-// isOf reports whether a field is of the kind that a letter stands for.
+// isOf reports whether a field is of the kind that a letter means.
 func isOf(kind byte, v any) (ok bool) {
 	if v == nil {
 		return true
@@ -298,7 +298,7 @@ func (r *recorded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The recorder finds what it is there for.
+// The recorder finds the faults that it checks for.
 func TestRecorder(t *testing.T) {
 	begin := amqp.AppendFrame(nil, 3, &amqp.Begin{RemoteChannel: amqp.Some(uint16(3))}, nil)
 	attach := amqp.AppendFrame(nil, 3, &amqp.Attach{Name: "l", Handle: 5, Source: &amqp.Source{Address: "q"}, Target: &amqp.Target{}}, nil)
@@ -354,7 +354,7 @@ type tally struct {
 
 func (t *tally) Errorf(string, ...any) { t.errors++ }
 
-// mapOf decodes a section that is a map; what is none has no entries.
+// mapOf decodes a section that is a map; other sections have no entries.
 func mapOf(section []byte) amqp.Map {
 	_, content, _ := amqp.SectionContent(section)
 	v, _, _ := amqp.DecodeValue(content, amqp.DefaultLimits)

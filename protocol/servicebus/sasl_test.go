@@ -131,8 +131,8 @@ func TestPlainIsOfferedWhereItSucceeds(t *testing.T) {
 	}
 }
 
-// 1.5: what PLAIN is told: a name and a key of the rule, for nobody else's account; its rights are
-// those of the rule. What is refused is a failed login.
+// 1.5: the response of PLAIN has a name and a key of the rule, and no other account; its rights are
+// those of the rule. A refusal counts as a failed login.
 func TestPlainResponses(t *testing.T) {
 	for response, good := range map[string]bool{
 		"\x00root\x00root-key": true, "root\x00root\x00root-key": true, "\x00ROOT\x00root-key-2": true,

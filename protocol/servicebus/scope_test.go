@@ -49,9 +49,9 @@ func TestSessionErrors(t *testing.T) {
 	}
 }
 
-// WP-235: an end or a detach of something that is not there is ignored. Clients send one when a
-// call is cancelled before its begin or attach was written, and more when cleaning up is cancelled,
-// too.
+// WP-235: an end or a detach of something that does not exist is ignored. Clients send one when a
+// call is cancelled before its begin or attach was written, and more when the cleanup is cancelled
+// as well.
 func TestStrayEnds(t *testing.T) {
 	type frame struct {
 		channel uint16
@@ -145,7 +145,7 @@ func TestNothingAfterAnEnd(t *testing.T) {
 		"broken frame":       {func(p *peerConn) { p.raw([]byte{0, 0, 0, 1, 2, 0, 0, 0}) }, [3]int{0, 0, 1}},
 		"the server stops":   {func(p *peerConn) { go p.server.Close(p.Context()) }, [3]int{0, 0, 1}},
 	} {
-		// 0: what the broker has to say waits for the peer
+		// 0: the broker's output waits for the peer
 		for _, window := range []uint32{5000, 0} {
 			t.Run(fmt.Sprint(name, " ", window), func(t *testing.T) {
 				bubble(t, func(o *Options) { o.Limits.SenderCredit = 2 }, func(b *bench) {

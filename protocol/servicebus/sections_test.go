@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// 5.2: each peek-lock transfer says its lock token in the delivery annotations, each
-// receive-and-delete one has delivery annotations too, if only an empty map; the sender's own are
-// carried, but for a token it invented.
+// 5.2: each peek-lock transfer has its lock token in the delivery annotations, and each
+// receive-and-delete one has delivery annotations as well, even if the map is empty. The sender's
+// own are kept, except a token it invented.
 func TestDeliveryAnnotations(t *testing.T) {
 	own := amqp.Map{{Key: amqp.Symbol("d"), Value: "x"}}
 	forged := amqp.Pair{Key: amqp.Symbol(keyLockToken), Value: amqp.UUID{7}}

@@ -60,8 +60,8 @@ func TestAddressWithPercentSign(t *testing.T) {
 	})
 }
 
-// WP-033: every form of an address with /$management behind it is the management node of what it
-// names.
+// WP-033: every form of an address followed by /$management is the management node of the named
+// entity.
 func TestManagementAddresses(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("a/b-1", nil)
@@ -267,7 +267,7 @@ func TestMessageSize(t *testing.T) {
 		for range 5 {
 			p.write(0, &amqp.Transfer{Handle: 1, More: true}, make([]byte, 60000))
 		}
-		// it is over the limit already, and nobody has said so
+		// it is over the limit already, without a refusal so far
 		p.write(0, &amqp.Transfer{Handle: 1, Aborted: true}, nil)
 		p.send(1, 12, newMessage("a", "x"))
 	})
@@ -310,8 +310,8 @@ func TestBatch(t *testing.T) {
 	})
 }
 
-// SM-014, SM-412: the sections in front of the body may have 64 KiB together. A message with more
-// is refused alone, in a batch and in a request.
+// SM-014, SM-412: the sections before the body may have 64 KiB together. A message with more is
+// refused alone, in a batch and in a request.
 func TestHeaderTooLarge(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -337,8 +337,8 @@ func TestHeaderTooLarge(t *testing.T) {
 	})
 }
 
-// SM-013, SM-014, SM-017, WP-083, WP-084: what is refused at the door, each at its limit and one
-// above.
+// SM-013, SM-014, SM-017, WP-083, WP-084: invalid messages are refused on arrival, each at its
+// limit and one above.
 func TestIngestLimits(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -398,7 +398,7 @@ func TestIngestLimits(t *testing.T) {
 	})
 }
 
-// WP-080, WP-081, WP-083, SM-012, SM-015, SM-016: what comes back is what was sent, with the
+// WP-080, WP-081, WP-083, SM-012, SM-015, SM-016: a received message is the sent one, with the
 // broker's own annotations.
 func TestFidelity(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

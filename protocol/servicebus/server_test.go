@@ -47,7 +47,7 @@ func TestConnectionLimits(t *testing.T) {
 	})
 }
 
-// SM-328: a connection over the limit, of the whole broker, is refused; those that are open go on,
+// SM-328: a connection over the limit of the whole broker is refused. Open connections continue,
 // and one that ends makes room.
 func TestTooManyConnections(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Connections = 3 }, func(b *bench) {
@@ -68,7 +68,7 @@ func TestTooManyConnections(t *testing.T) {
 			t.Errorf("one more than the limit: %+v", e)
 		}
 		var silent []*peerConn
-		for range maxTurned - 1 { // they say nothing; beyond them nobody is told
+		for range maxTurned - 1 { // they send nothing; further ones are closed without an answer
 			p := b.dial()
 			p.raw(amqp.ProtocolAMQP[:1])
 			silent = append(silent, p)
@@ -94,8 +94,8 @@ func TestTooManyConnections(t *testing.T) {
 	})
 }
 
-// A connection that two limits are against, that of all and that of its address, leaves no trace in
-// either: those that come later are turned away as before, with a word.
+// A connection that two limits refuse, that of all connections and that of its address, leaves no
+// trace in either: later ones are turned away as before, with an answer.
 func TestTooManyConnectionsOfOneAddress(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Connections, o.Limits.ConnectionsPerHost = 2, 3 }, func(b *bench) {
 		b.root()
@@ -217,8 +217,8 @@ func TestAnonymousConnectionsMakeRoom(t *testing.T) {
 	})
 }
 
-// Making room waits for nobody: the one that has to go may be inside TLS, whose good-bye a peer
-// that does not read holds up.
+// Making room does not wait: the displaced connection may be inside TLS, whose alert a peer that
+// does not read delays.
 func TestAnonymousConnectionsMakeRoomAtOnce(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Unauthenticated = 2 }, func(b *bench) {
 		dial := func(host string) *peerConn {

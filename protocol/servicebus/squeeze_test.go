@@ -11,8 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// scarce is a bench whose broker has 64 MiB of memory for what is in use, and a peer that has taken
-// part of it.
+// scarce is a bench whose broker has 64 MiB of memory in all, and a peer that has taken part of it.
 func scarce(t *testing.T, test func(b *bench, memory *budget.Budget, others *budget.Share)) {
 	t.Helper()
 	scarceWith(t, Limits{}, test)
@@ -32,7 +31,7 @@ func scarceWith(t *testing.T, limits Limits, test func(b *bench, memory *budget.
 	})
 }
 
-// most is what others take so that nobody has more than is promised.
+// most is the memory that others take so that only the guaranteed shares are left.
 const most = 64 << 20
 
 // body is a message of that many bytes.
@@ -52,9 +51,9 @@ func (p *peerConn) frames(id uint32, message []byte, size int, ends bool) {
 	}
 }
 
-// F22: when others have all there is, a connection has what is promised to it: small messages are
-// taken, large ones refused as busy, in one frame or many; what is settled is settled. All is taken
-// when there is memory again.
+// F22: when others have taken all memory, a connection has its guaranteed share: small messages are
+// accepted, and large ones refused as busy, in one frame or many; settlements are accepted. All are
+// accepted once there is memory again.
 func TestMemoryIsPromised(t *testing.T) {
 	scarce(t, func(b *bench, _ *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -97,8 +96,8 @@ func TestMemoryForLargeAttach(t *testing.T) {
 	})
 }
 
-// F22: a connection that has more than its share when memory becomes short lets go of what it holds
-// of an incomplete message; the message is refused as busy when its end comes.
+// F22: a connection that exceeds its share when memory becomes short frees its incomplete message,
+// which is refused as busy when its last frame arrives.
 func TestMemoryIsShed(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -122,8 +121,8 @@ func TestMemoryIsShed(t *testing.T) {
 	})
 }
 
-// F22: when a connection cannot let go of what it has beyond its share, its windows are closed
-// while memory is short, and opened again. Its settlements are taken meanwhile.
+// F22: when a connection cannot free the memory beyond its share, its windows are closed while
+// memory is short, and opened again afterwards. Its settlements are accepted meanwhile.
 func TestMemoryClosesWindows(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		p := b.root()
@@ -222,7 +221,7 @@ func TestMemoryForConnections(t *testing.T) {
 	})
 }
 
-// F22: what a connection has taken is given back when it is gone, whatever it was at.
+// F22: the memory of a connection is freed when the connection is gone, whatever it was doing.
 func TestMemoryIsGivenBack(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		for range 3 {
@@ -243,7 +242,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	})
 }
 
-// F22: what a connection does not need any more is given back while it is there.
+// F22: memory that a connection no longer needs is freed while the connection lives.
 func TestMemoryFollows(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, _ *budget.Share) {
 		p := b.root()

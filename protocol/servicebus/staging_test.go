@@ -10,8 +10,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// What a transaction has sent stays as it is until its partition has carried it out, whatever other
-// transactions send meanwhile, and for good where nobody knows whether the partition still has it.
+// The messages of a transaction stay unchanged until its partition has handled it, whatever other
+// transactions send meanwhile. They stay so permanently if it is unknown whether the partition
+// still has the transaction.
 func TestMemoryOfTransactions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()
@@ -67,7 +68,7 @@ func TestMemoryOfTransactions(t *testing.T) {
 	})
 }
 
-// The memory of a transaction's sends is counted when it is taken, and what a send needs stands
+// The memory of a transaction's sends is counted when it is taken, and the parts of a send are
 // together.
 func TestStagingCounts(t *testing.T) {
 	var g staging

@@ -61,7 +61,7 @@ func TestDotnetAbandonedReceives(t *testing.T) {
 				for _, p := range []*peerConn{first, second, honest} {
 					p.quiet(time.Second)
 				}
-				put("4", 0) // nobody waits but the two: they get it as before
+				put("4", 0) // only these two wait: they get it as before
 				for range 2 {
 					first.settle(gets(first, "4"), amqp.StateReleased, true)
 					second.settle(gets(second, "4"), amqp.StateReleased, true)

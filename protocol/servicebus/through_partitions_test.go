@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-413, SM-214, S4-45, S4-48: what a transaction sends through a partitioned queue, or a topic,
-// to a queue that is not partitioned goes where the transaction already is, whatever it has for a
-// key. "0" and "mySession" are keys of one partition, "tenant-a" of another.
+// SM-413, SM-214, S4-45, S4-48: messages that a transaction sends through a partitioned queue or
+// topic to a queue that is not partitioned use the partition of the transaction, whatever their
+// keys. "0" and "mySession" are keys of one partition, "tenant-a" of another.
 func TestTransactionThroughPartitionsToPlainQueue(t *testing.T) {
 	type sent struct{ id, session, key, via string }
 	settles := sent{id: "settles"}
@@ -80,7 +80,7 @@ func TestTransactionThroughPartitionsToPlainQueue(t *testing.T) {
 	}
 }
 
-// SM-413: a batch of messages with different keys goes there, too, unless one of them has a via
+// SM-413: a batch of messages with different keys uses it as well, unless one of them has a via
 // key.
 func TestBatchThroughPartitionsToPlainQueue(t *testing.T) {
 	bubble(t, nil, func(b *bench) {

@@ -16,7 +16,7 @@ import (
 // dotnet is a peer that speaks frames of .NET's SDK 7.21.0, as they were recorded.
 type dotnet struct {
 	*peerConn
-	// of transactions: those of the recording, and what the broker has declared in their place
+	// of transactions: those of the recording, and those that the broker has declared instead
 	ids map[string][]byte
 }
 
@@ -55,7 +55,7 @@ func (p *dotnet) declares(channel uint16, digits, recorded string) {
 	p.ids[recorded] = declared.TxnID
 }
 
-// hears is the next frame, a disposition on a channel; flows in front of it are passed over.
+// hears returns the next frame, a disposition on a channel; it skips flows before it.
 func (p *dotnet) hears(channel uint16) *amqp.Disposition {
 	p.Helper()
 	for {

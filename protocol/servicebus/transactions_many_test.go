@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// SM-414: how many transactions there may be is bounded, for a connection and for all of them, and
-// what is refused names the bound that was met.
+// SM-414: the number of transactions is bounded, per connection and in total, and a refusal names
+// the bound that was reached.
 func TestOpenTransactions(t *testing.T) {
 	bubble(t, func(o *Options) {
 		o.Limits.Transactions, o.Limits.AllTransactions, o.Limits.Sessions = 3, 4, 5
@@ -39,7 +39,7 @@ func TestOpenTransactions(t *testing.T) {
 		q.commit(other)
 		p.rollBack(txn)
 		begin(p)
-		p.net.Close() // with the connection goes what it had
+		p.net.Close() // the connection takes its transactions with it
 		time.Sleep(time.Second)
 		begin(q)
 		q.commit(begin(q))

@@ -105,9 +105,9 @@ func TestTransactionalSendsToPartitions(t *testing.T) {
 	}
 }
 
-// SM-215, SM-233, 12.1: the settlements of a transaction are in one partition, with its sends; what
-// was in it is locked as before and can be settled by itself. Requests about messages of two
-// partitions are refused in a transaction.
+// SM-215, SM-233, 12.1: the settlements of a transaction are in one partition, with its sends.
+// After a failure its messages are locked as before and can be settled separately. Requests about
+// messages of two partitions are refused in a transaction.
 func TestTransactionalSettlementsOfPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -246,9 +246,9 @@ func TestBatchWithoutIDs(t *testing.T) {
 	})
 }
 
-// SM-218, SM-244, 12.5: of what is sent through a partitioned queue in a transaction the
-// via-partition-key says in which partition of that, where it goes with the settlement; its own key
-// says where it ends.
+// SM-218, SM-244, 12.5: for a message sent through a partitioned queue in a transaction, the
+// via-partition-key chooses the partition of that queue, where the settlement is as well; its own
+// key chooses the partition at the destination.
 func TestSendThroughPartitions(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))

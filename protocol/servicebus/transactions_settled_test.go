@@ -43,7 +43,7 @@ func TestSettledInTransaction(t *testing.T) {
 			p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		},
 		"refused commit": func(p *transactor, txn []byte) {
-			// of which nobody hears
+			// without an answer to the peer
 			p.peerConn.settle(99, stateInTransaction(txn, amqp.StateAccepted), true)
 			p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		},
@@ -133,10 +133,10 @@ func TestSettledInTransactionOfSession(t *testing.T) {
 	}
 }
 
-// SM-386: what the connection refuses in a transaction, here a message of another partition and one
-// that comes after that, is given back with the end of the transaction and not before: its client
-// would get it again in a transaction that has failed. In a transaction that is unknown nothing can
-// be settled, and the lock runs out.
+// SM-386: messages that the connection refuses in a transaction, here one of another partition and
+// one after that, are released at the end of the transaction and not before. Otherwise the client
+// would get them again in a transaction that has failed. In an unknown transaction nothing can be
+// settled, and the lock expires.
 func TestSettledAndRefusedInTransaction(t *testing.T) {
 	for name, end := range map[string]func(p *transactor, txn []byte){
 		"commit":      func(p *transactor, txn []byte) { p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText) },
@@ -186,8 +186,8 @@ func TestSettledAndRefusedInTransaction(t *testing.T) {
 	}
 }
 
-// A failed transaction of which no partition knows gives back, too, and what is kept for that has a
-// bound.
+// A failed transaction that no partition knows releases its messages as well, and the memory for
+// that has a bound.
 func TestSettledInEmptyTransaction(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", newMessage("1", "x"))

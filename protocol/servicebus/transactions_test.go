@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-192, WP-193, SM-147, SM-230, SM-232, SM-240, SM-247: what is sent in a transaction is there
-// after its commit alone, whatever way it came.
+// WP-192, WP-193, SM-147, SM-230, SM-232, SM-240, SM-247: messages sent in a transaction exist only
+// after its commit, however they were sent.
 func TestTransactionalSends(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		bubble(t, nil, func(b *bench) {
@@ -53,8 +53,8 @@ func TestTransactionalSends(t *testing.T) {
 	}
 }
 
-// settlementCases are the ways to settle a delivery, with the answer to it, and what is in the
-// queue and its dead-letter queue then.
+// settlementCases are the ways to settle a delivery, with its answer and the resulting messages in
+// the queue and its dead-letter queue.
 var settlementCases = map[string]struct {
 	outcome, answer    amqp.DeliveryState
 	queue, deadLetters string
@@ -83,7 +83,7 @@ func TestTransactionalSettlements(t *testing.T) {
 					p.settle(txn, m.id, test.outcome, test.answer)
 					b.shows("q", "[1]")
 					b.shows("q/$deadletterqueue", "[]")
-					// another has it, whoever that is
+					// another receiver has it
 					p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{uuidOf(m.tag)})
 					p.end(txn, commit)
 					if commit {
@@ -129,7 +129,7 @@ func TestTransactionalRanges(t *testing.T) {
 		p.stillUnsettled(4, amqp.CondTransactionRollback)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "") // SM-248
 		txn = p.declare()
-		// of this nobody hears
+		// without an answer to the peer
 		p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: 3, Settled: true, State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 		p.notCommitted(txn, amqp.CondTransactionRollback, "")
 		txn = p.declare()
@@ -311,8 +311,8 @@ func TestTransactionMessages(t *testing.T) {
 	})
 }
 
-// WP-196, SM-235: two minutes after its first operation a transaction is gone. One that nobody asks
-// for is given up here as well.
+// WP-196, SM-235: two minutes after its first operation a transaction ends. One that is not asked
+// for again is dropped by the connection as well.
 func TestTransactionTime(t *testing.T) {
 	quiet := func(o *Options) { // nothing else wakes the connection
 		o.Limits.IdleTimeout, o.Limits.LinkIdle = time.Hour, time.Hour
@@ -484,8 +484,9 @@ func TestTransferOfTwoTransactions(t *testing.T) {
 	})
 }
 
-// SM-246: numbers and times of what is sent are those of the commit; and the log has the commit and
-// what it did in one record, with the origin of the coordinator, and rollbacks with their causes.
+// SM-246: numbers and times of the sent messages are those of the commit. The log has the commit
+// and its effects in one record, with the origin of the coordinator, and rollbacks with their
+// causes.
 func TestTransactionsInTheLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -39,8 +39,8 @@ func (p *transactor) acceptIn(txn []byte, first, last uint32) {
 	p.write(0, &amqp.Disposition{Role: amqp.RoleReceiver, First: first, Last: amqp.Some(last), State: stateInTransaction(txn, amqp.StateAccepted)}, nil)
 }
 
-// WP-241: a commit settles what was given an outcome in it, as ranges, before it is answered, and
-// nothing else.
+// WP-241: a commit settles the deliveries that were given an outcome in it, as ranges, before it is
+// answered, and no others.
 func TestCommitSettles(t *testing.T) {
 	bubble(t, patient, func(b *bench) {
 		p, _ := b.holder(42)
@@ -172,7 +172,7 @@ func TestSettledAfterRollback(t *testing.T) {
 			p.outcomeLost(99)
 			p.notCommitted(txn, amqp.CondTransactionRollback, rolledBackText)
 		},
-		// of which the connection does not know yet
+		// not known to the connection yet
 		"two minutes":    func(p *transactor, txn []byte) { p.quiet(2*time.Minute + time.Second) },
 		"more than that": func(p *transactor, txn []byte) { p.quiet(3 * time.Minute) },
 		"coordinator":    func(p *transactor, txn []byte) { p.detach(coordinatorHandle); p.attachCoordinator(coordinatorHandle) },
@@ -278,8 +278,9 @@ var refusedInTransaction = map[string]func(p *transactor) (symbol amqp.Symbol){
 	},
 }
 
-// WP-243, SM-391: a settlement that is refused in a transaction leaves the delivery unsettled,
-// whoever refuses it, as long as the lock holds; with a lock that has ended it is settled.
+// WP-243, SM-391: a settlement that is refused in a transaction, by the broker or by the partition,
+// leaves the delivery unsettled as long as the lock holds. With a lock that has ended the delivery
+// is settled.
 func TestRefusedInTransaction(t *testing.T) {
 	for name, refuse := range refusedInTransaction {
 		t.Run(name, func(t *testing.T) {
@@ -355,8 +356,8 @@ func TestBrowsedInTransaction(t *testing.T) {
 	})
 }
 
-// WP-244, SM-392: what a rollback leaves unsettled counts in the connection's bound until its lock
-// has ended, renewals included. Then others come, although the peer does nothing for it.
+// WP-244, SM-392: deliveries that a rollback leaves unsettled count in the connection's bound until
+// their locks have ended, including renewals. Then others follow, although the peer does nothing.
 func TestRolledBackCounts(t *testing.T) {
 	bubble(t, func(o *Options) { patient(o); o.Limits.Locked = 2 }, func(b *bench) {
 		p, taken := b.holder(2)
@@ -371,7 +372,7 @@ func TestRolledBackCounts(t *testing.T) {
 		p.credit(2, 2, 10, false)
 		p.quiet(59 * time.Second)
 		began := time.Now()
-		p.receive() // in place of the first, the lock of which has ended
+		p.receive() // in place of the first, whose lock has ended
 		p.quiet(3*time.Minute + 50*time.Second - time.Since(began))
 		began = time.Now()
 		p.receive()
@@ -382,8 +383,8 @@ func TestRolledBackCounts(t *testing.T) {
 	})
 }
 
-// SM-392: a peer that rolls back fifty thousand times (in short, five thousand) and settles nothing
-// keeps getting messages, and what is kept for it stays within the bound.
+// SM-392: a peer that rolls back fifty thousand times (in short mode, five thousand) and settles
+// nothing keeps getting messages, and the memory kept for it stays within the bound.
 func TestManyRollbacks(t *testing.T) {
 	const locked, atOnce = 1000, 50
 	all := uint32(50_000)

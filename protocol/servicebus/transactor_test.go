@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// transactor is a peer with a coordinator, which numbers what it sends.
+// transactor is a peer with a coordinator, which numbers its sends.
 type transactor struct {
 	*peerConn
 	last uint32 // delivery
@@ -74,7 +74,7 @@ func (p *transactor) notCommitted(txn []byte, symbol amqp.Symbol, text string) {
 	p.rejectedText(p.last, symbol, text)
 }
 
-// stateInTransaction is the delivery state of what is part of a transaction.
+// stateInTransaction returns the delivery state for an operation in a transaction.
 func stateInTransaction(txn []byte, outcome amqp.DeliveryState) amqp.TransactionalState {
 	return amqp.TransactionalState{TxnID: txn, Outcome: outcome}
 }
@@ -98,8 +98,8 @@ func (p *transactor) notSent(txn []byte, handle uint32, message []byte, symbol a
 	p.rejectedText(p.last, symbol, text)
 }
 
-// stagedOperation wants deliveries answered with a state of a transaction: what the peer has sent
-// is settled, what it has received is not yet.
+// staged expects that deliveries are answered with a state of a transaction: the peer's sends are
+// settled, its received deliveries are not yet.
 func (p *transactor) staged(role amqp.Role, first, last uint32, txn []byte, outcome amqp.DeliveryState) {
 	p.Helper()
 	d := expect[*amqp.Disposition](p.peerConn)
@@ -144,7 +144,7 @@ func (p *transactor) manage(txn []byte, status int32, symbol amqp.Symbol, operat
 	return answer
 }
 
-// shown is the message-ids of what a peek sees in an entity or sub-queue, in order.
+// shown returns the message-ids that a peek of an entity or sub-queue shows, in order.
 func (b *bench) shown(entity string) string {
 	b.Helper()
 	p := b.root()
@@ -175,7 +175,7 @@ func (p *transactor) ask(state amqp.DeliveryState, settled bool, operation strin
 	p.write(0, &amqp.Transfer{Handle: 200, DeliveryID: amqp.Some(p.next()), DeliveryTag: []byte{1}, Settled: amqp.Some(settled), State: state}, m)
 }
 
-// rejectedBySender wants a settlement refused for good: the delivery is settled.
+// rejectedBySender expects a settlement to be refused finally: the delivery is settled.
 func (p *peerConn) rejectedBySender(id uint32, symbol amqp.Symbol) {
 	p.Helper()
 	p.refusedBySender(id, symbol, true)
@@ -203,7 +203,7 @@ func (p *transactor) settlesNothing(id uint32) {
 	p.outcomeLost(id)
 }
 
-// together has what is written meanwhile reach the broker in one piece.
+// together makes everything that is written meanwhile reach the broker in one piece.
 func (p *transactor) together(write func()) {
 	p.gathers = true
 	write()

@@ -66,8 +66,8 @@ func TestReceiverTakesFromLogsInTurn(t *testing.T) {
 	}
 }
 
-// SM-384: where both logs have messages, each gives its share of those that go to the logs in turn,
-// which is one of eight.
+// SM-384: while both logs have messages, each gives its share of those delivered in turn, which is
+// one of eight.
 func TestReceiverTakesFromFullLogsInTurn(t *testing.T) {
 	const many, some = 220, 80
 	for _, credit := range []uint32{1, 20} {

@@ -9,9 +9,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// A disposition in the state received is no outcome, however many deliveries it names: they stay
-// with the receiver, and can be settled after it, in any order; what was settled is answered as
-// lost.
+// A disposition in the state received is not an outcome, whatever the number of its deliveries:
+// they stay with the receiver, and can be settled after it, in any order. Settled ones are answered
+// as lost.
 func TestReceivedState(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(5)

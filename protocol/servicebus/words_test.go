@@ -29,9 +29,9 @@ func (b *bench) opens(o *amqp.Open) *peerConn {
 	return p
 }
 
-// 8.4: what is not found is named as the client wrote it, letter case and escapes kept: by the host
-// of the address, else that of the open, else the namespace's name; at attach, when a token is put,
-// and when it goes while a link is there.
+// 8.4: a missing entity is named as the client wrote it, with letter case and escapes kept, by the
+// host of the address, else that of the open, else the namespace's name: at attach, when a token is
+// put, and when it is deleted while a link exists.
 func TestNotFoundInTheClientsWords(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for i, test := range []struct{ hostname, address, want string }{
@@ -101,9 +101,9 @@ func TestRulesInTheClientsWords(t *testing.T) {
 	})
 }
 
-// Nothing that a peer says makes a frame larger than it takes: texts are cut, and what has to be
-// said in full is refused where there is no room for it. The recorder of every peerConn looks at
-// each frame.
+// No text of a peer makes a frame larger than the peer accepts: texts are cut, and a text that must
+// be complete is refused if there is no room for it. The recorder of every peerConn checks each
+// frame.
 func TestPeersTextsFitItsFrames(t *testing.T) {
 	sessions(t, func(b *bench, other *peerConn) {
 		b.topic("t", nil)
