@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// S13: some failures are free, more cost a second each, too many cost a minute.
+// S13: some failures are free, each further one costs a second, and too many cost a minute.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_900_000_000, 0)

@@ -27,7 +27,7 @@ type issuer struct {
 	keys    atomic.Pointer[jose.JSONWebKeySet]
 	fetched atomic.Int32
 	silent  atomic.Bool // answers 500
-	name    string      // it calls itself; "": its URL
+	name    string      // its name for itself; "": its URL
 }
 
 func newIssuer(t *testing.T, keys ...jose.JSONWebKey) *issuer {
@@ -106,7 +106,7 @@ func compact(t *testing.T, key jose.SigningKey, o *jose.SignerOptions, claims ma
 
 const testAudience = "https://servicebus.azure.net"
 
-// accepting is a verifier for the tokens of an issuer.
+// accepting returns a verifier for the tokens of an issuer.
 func accepting(t *testing.T, i *issuer, claim string) *Verifier {
 	t.Helper()
 	j, err := NewJWT(t.Context(), JWTOptions{Issuer: i.URL, Audiences: []string{testAudience, "api://bus"}, RolesClaim: claim, Client: i.Client()})
@@ -122,7 +122,7 @@ type claimSet struct {
 	now    time.Time
 }
 
-// with are the claims of a good token, but for the changes: names and values, nil for none.
+// with returns the claims of a valid token with changes: names and values, nil for none.
 func (s claimSet) with(change ...any) map[string]any {
 	c := map[string]any{"iss": s.issuer, "aud": testAudience, "sub": "app-1", "exp": s.now.Add(time.Hour).Unix(), "roles": []string{"Send"}}
 	for k := 0; k+1 < len(change); k += 2 {
@@ -133,7 +133,7 @@ func (s claimSet) with(change ...any) map[string]any {
 	return c
 }
 
-// unsigned is a token with the algorithm "none".
+// unsigned returns a token with the algorithm "none".
 func unsigned(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	part := func(v any) string {
@@ -146,8 +146,8 @@ func unsigned(t *testing.T, claims map[string]any) string {
 	return part(map[string]string{"alg": "none", "typ": "JWT"}) + "." + part(claims) + "."
 }
 
-// confused is a token signed with the text of the public key as a shared secret: what a verifier
-// that lets the token choose falls for.
+// confused returns a token signed with the text of the public key as a shared secret, which
+// deceives a verifier that lets the token choose the algorithm.
 func (s signer) confused(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(s.public())
@@ -229,8 +229,8 @@ func TestJWT(t *testing.T) {
 	}
 }
 
-// S4: keys are fetched by time, not because of what a token says; one that is withdrawn is no
-// longer good.
+// S4: keys are fetched at intervals, not because of the content of a token; a withdrawn key is no
+// longer valid.
 func TestKeysAreFetchedAgain(t *testing.T) {
 	t.Parallel()
 	first, second := newSigner(t, "k1"), newSigner(t, "k2")
@@ -254,7 +254,7 @@ func TestKeysAreFetchedAgain(t *testing.T) {
 	good(second, keysLife+time.Minute, true, 2)
 	good(first, keysLife+time.Minute, false, 2)
 	i.silent.Store(true)
-	good(second, 3*keysLife, true, 3) // the issuer is away: what it said last holds
+	good(second, 3*keysLife, true, 3) // the issuer is away: its last answer holds
 	good(second, 3*keysLife+time.Second, true, 3)
 	good(second, 3*keysLife+2*keysPause, true, 4)
 }
@@ -289,7 +289,7 @@ func TestDiscoveryFails(t *testing.T) {
 	}
 }
 
-// Management-api.md 1.7: the development switch, and that it is one.
+// Management-api.md 1.7: the development switch has an effect.
 func TestAnyBearer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -111,7 +111,7 @@ var verifications = map[string]struct {
 	"bearer":                 {"Bearer a.b.c", testAudienceQ, ErrUnsupported},
 }
 
-// WP-050, WP-051, WP-052, MA-007 to MA-011, reliability.md S5 to S9; M22: a scope is no plain
+// WP-050, WP-051, WP-052, MA-007 to MA-011, reliability.md S5 to S9; M22: a scope is not a plain
 // prefix.
 func TestVerify(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestVerify(t *testing.T) {
 	if g, err := testVerifier.VerifyPath(rootToken("sb://h/q"), "/Q/Messages/", testNow); err != nil || g.Path != "q/messages" || g.Rule != "root" || g.Expires.Unix() != 1700003600 {
 		t.Errorf(`%+v, %v; want g.Path == "q/messages" && g.Rule == "root" && g.Expires.Unix() == 1700003600`, g, err)
 	}
-	// decoded already: what still looks escaped names nothing
+	// decoded already: text that still looks escaped names nothing
 	for _, path := range []string{"%71", "q%2f..%2fq", "q2/..%2fq"} {
 		if g, err := testVerifier.VerifyPath(rootToken("sb://h/q"), path, testNow); !errors.Is(err, ErrScope) {
 			t.Errorf("path %s: %+v, %v", path, g, err)
@@ -166,7 +166,7 @@ func TestOrderOfFields(t *testing.T) {
 	}
 }
 
-// S9: outside development tokens are good for our names alone.
+// S9: outside development mode tokens are valid only for our host names.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	v := New(Options{Rules: testRules, Hosts: []string{"ns", "NS.example"}})
@@ -181,7 +181,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// S9: a text that is no host is not taken for one, not even in development, where any host is ours.
+// S9: a text that is not a host is not taken for one, not even in development mode, where any host
+// is ours.
 func TestMalformedHosts(t *testing.T) {
 	t.Parallel()
 	for host, ok := range map[string]bool{"h": true, "h:5671": true, "service_bus": true, "127.0.0.1:5672": true, "[::1]": true, "[::1]:5672": true,
@@ -192,8 +193,8 @@ func TestMalformedHosts(t *testing.T) {
 	}
 }
 
-// plainVerify is a second, simpler reading of wire-protocol.md 2.5: what it refuses must never be
-// accepted.
+// plainVerify is a second, simpler implementation of wire-protocol.md 2.5: a token that it refuses
+// must never be accepted.
 func plainVerify(token, audience string, now int64) bool {
 	text, ok := strings.CutPrefix(token, "SharedAccessSignature ")
 	if !ok || len(token) > 4096 {
@@ -267,7 +268,7 @@ func FuzzSAS(f *testing.F) {
 	})
 }
 
-// Nothing that is printed shows a key (reliability.md S31).
+// No printed form shows a key (reliability.md S31).
 func TestGrantHidesItsKey(t *testing.T) {
 	t.Parallel()
 	const marker = event.Secret("MARKER-77aa")
@@ -283,7 +284,7 @@ func TestGrantHidesItsKey(t *testing.T) {
 	}
 }
 
-// What an audience names, in the words of its writer.
+// The resource of an audience, in its original spelling.
 func TestResource(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Resource{

@@ -13,7 +13,7 @@ func rule(name, primary, secondary string, rights ...event.Right) event.AccessRu
 	return event.AccessRule{Name: name, Primary: event.Secret(primary), Secondary: event.Secret(secondary), Rights: rights}
 }
 
-// entities plays a catalogue: the rules of the longest path known.
+// entities is a catalogue for tests: it returns the rules of the longest known path.
 type entities map[string][]event.AccessRule
 
 func (e entities) rules(path string) []event.AccessRule {
@@ -78,12 +78,11 @@ func TestEntityRules(t *testing.T) {
 	}
 }
 
-// current reports whether the rule and the key that a grant comes from are still there, with the
-// rights they had.
+// current reports whether the rule and the key of a grant still exist, with the same rights.
 func (v *Verifier) current(g Grant) bool { return v.inForce(g, g.Path) }
 
-// S10, management-api.md 5.2: both keys are good; a key that was replaced, and a rule that lost a
-// right, end what they gave.
+// S10, management-api.md 5.2: both keys are valid; replacing a key, or taking a right from a rule,
+// ends the access that they gave.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	v := New(Options{Rules: []event.AccessRule{rule("r", "one", "", event.Send, event.Listen)}, Development: true})
@@ -101,7 +100,8 @@ func TestRotation(t *testing.T) {
 		good  bool
 	}{
 		{[]event.AccessRule{rule("r", "two", "one", event.Listen, event.Send)}, true},
-		{[]event.AccessRule{rule("r", "two", "one", event.Manage)}, true}, // keeps what it had
+		// keeps its former rights
+		{[]event.AccessRule{rule("r", "two", "one", event.Manage)}, true},
 		{[]event.AccessRule{rule("r", "two", "one", event.Listen)}, false},
 		{[]event.AccessRule{rule("r", "two", "three", event.Listen, event.Send)}, false},
 		{[]event.AccessRule{rule("s", "two", "one", event.Listen, event.Send)}, false},
@@ -117,7 +117,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// M23: whatever is missing, the answer is no.
+// M23: whatever is missing, access is refused.
 func TestDenied(t *testing.T) {
 	t.Parallel()
 	nobody := New(Options{})
@@ -167,7 +167,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// S6: what an unknown name costs. Compare with the figures of the other two.
+// S6: the cost of an unknown name. Compare with the figures of the other two.
 func BenchmarkVerify(b *testing.B) {
 	for name, token := range map[string]string{
 		"good":    signed("sb://h/q", later, "root", "key+/="),

@@ -1,10 +1,10 @@
 package amqp
 
-// Frames hold performatives, and those hold the other composites. The functions of this file take
+// Frames hold performatives, and those hold the other composites. The functions of this file handle
 // each of them alone.
 
-// decodeComposite decodes the composite at the start of src, whichever of this package it is, and
-// returns what follows it.
+// decodeComposite decodes the composite at the start of src, of any type of this package, and
+// returns the bytes after it.
 func decodeComposite(src []byte, lim Limits) (c Composite, rest []byte, err error) {
 	r := newFields(src, lim)
 	if code, ok := r.compositeCode(); ok {

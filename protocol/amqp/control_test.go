@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// WP-191, WP-216: what a coordinator is asked can be spelled in many ways, cut behind the last
-// field that is set among them.
+// WP-191, WP-216: requests to a coordinator can be spelled in many ways, and may end after the last
+// field that is set.
 func TestDecodeControl(t *testing.T) {
 	t.Parallel()
 	id := []byte{1, 2, 3}

@@ -46,7 +46,7 @@ func TestParseFrameHeader(t *testing.T) {
 	}
 }
 
-// WP-011: TransferHeaderSize is what the header takes, so that frame and payload fit exactly.
+// WP-011: TransferHeaderSize is the size of the header, so that frame and payload fit exactly.
 func TestTransferHeaderSize(t *testing.T) {
 	for _, tr := range []*Transfer{
 		{}, benchTransfer(), {DeliveryTag: []byte{}}, {DeliveryTag: make([]byte, 300)}, {DeliveryTag: make([]byte, 242)},
@@ -107,7 +107,7 @@ func TestDecoderAliasing(t *testing.T) {
 	if !cmp.Equal(copied, tr) {
 		t.Errorf("%v (-want +got):\n%s", copied, cmp.Diff(tr, copied))
 	}
-	// The struct is used again and holds nothing of the call before.
+	// The struct is used again and keeps nothing of the previous call.
 	q, _, err := d.Decode(AppendFrame(nil, 0, &Transfer{Handle: 9}, nil)[FrameHeaderSize:])
 	if err != nil || q != p || !cmp.Equal(q, &Transfer{Handle: 9}) {
 		t.Errorf("%v %v (-want +got):\n%s", q, err, cmp.Diff(&Transfer{Handle: 9}, q))

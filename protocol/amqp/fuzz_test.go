@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// checkPerformative decodes b in both ways. What is accepted must be the same, be encoded, and be
-// accepted again with the same encoding.
+// checkPerformative decodes b in both ways. An accepted frame must be the same in both, must be
+// encodable, and must be accepted again with the same encoding.
 func checkPerformative(t *testing.T, b []byte) {
 	t.Helper()
 	p, payload, err := DecodePerformative(b, DefaultLimits)
@@ -36,8 +36,8 @@ func checkPerformative(t *testing.T, b []byte) {
 	}
 }
 
-// checkAgain has a Decoder that has decoded b, and a transfer in a transaction, decode it again:
-// what it remembers changes nothing.
+// checkAgain makes a Decoder that has decoded b, and a transfer in a transaction, decode it again:
+// the remembered state changes nothing.
 func checkAgain(t *testing.T, b []byte, p Performative, payload []byte) {
 	t.Helper()
 	in := benchTransfer()
@@ -115,7 +115,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		whole := bytes.Clone(b)
 		s, err := ScanMessage(b, DefaultLimits)
-		// On bytes that are no message, or a wrong section, nothing may panic.
+		// On bytes that are not a message, or a wrong section, nothing may panic.
 		for range MapEntries(b) {
 		}
 		for range DataSections(b) {

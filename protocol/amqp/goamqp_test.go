@@ -14,16 +14,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// scriptedPeer answers a client with just enough to see that it reads what this package writes, and
-// the other way round.
+// scriptedPeer answers a client with just enough to check that each reads what the other writes.
 type scriptedPeer struct {
 	t         *testing.T
 	conn      net.Conn
 	decoder   amqp.Decoder
 	out       []byte
 	attached  []*amqp.Attach
-	delivered []byte   // what to deliver on the receiver link
-	received  [][]byte // messages that came
+	delivered []byte   // to deliver on the receiver link
+	received  [][]byte // messages received
 	settled   []amqp.DeliveryState
 }
 
@@ -52,7 +51,7 @@ func (p *scriptedPeer) header() bool {
 	return true
 }
 
-// read takes one whole frame off the connection; ok is false when the connection has ended.
+// read reads one whole frame from the connection; ok is false if the connection has ended.
 func (p *scriptedPeer) read() (h amqp.FrameHeader, body []byte, ok bool) {
 	b := make([]byte, amqp.FrameHeaderSize)
 	if _, err := io.ReadFull(p.conn, b); err != nil {
@@ -179,9 +178,9 @@ func (p *scriptedPeer) deliver(channel uint16, f *amqp.Flow) {
 	p.delivered = nil
 }
 
-// loopback is a connection over TCP. The two ends of a net.Pipe would not do: what they say after
-// their own Close is not net.ErrClosed, and the client takes that, when its reader sees it first,
-// for a failure.
+// loopback is a connection over TCP. The two ends of a net.Pipe do not suffice: their error after
+// their own Close is not net.ErrClosed, and the client reports it as a failure if its reader sees
+// it first.
 func loopback(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -198,7 +197,7 @@ func loopback(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// TestClient lets an unmodified client connect, send, receive and settle.
+// TestClient makes an unmodified client connect, send, receive and settle.
 func TestClient(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -272,7 +271,7 @@ func receiveWithClient(ctx context.Context, t *testing.T, session *client.Sessio
 	}
 }
 
-// check holds that one message came, as it was sent, and that one was dead-lettered.
+// check checks that one message was received, as it was sent, and that one was dead-lettered.
 func (p *scriptedPeer) check() {
 	p.t.Helper()
 	if len(p.settled) != 1 {
@@ -307,7 +306,7 @@ func clientMessage() *client.Message {
 	}
 }
 
-// checkSent checks what was received of clientMessage.
+// checkSent checks the received clientMessage.
 func checkSent(t *testing.T, b []byte) {
 	t.Helper()
 	s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
@@ -350,8 +349,7 @@ func checkSent(t *testing.T, b []byte) {
 	}
 }
 
-// deliveredMessage is a message as a broker delivers it: fresh sections in front of the sender's
-// tail.
+// deliveredMessage is a message as a broker delivers it: fresh sections before the sender's tail.
 func deliveredMessage() []byte {
 	b := amqp.AppendHeader(nil, &amqp.Header{
 		Durable: amqp.Some(true), Priority: amqp.Some(uint8(4)), DeliveryCount: amqp.Some(uint32(2)),
@@ -365,7 +363,7 @@ func deliveredMessage() []byte {
 	return amqp.AppendData(b, []byte("body"))
 }
 
-// checkDelivered checks what a client made of deliveredMessage.
+// checkDelivered checks a client's view of deliveredMessage.
 func checkDelivered(t *testing.T, m *client.Message) {
 	t.Helper()
 	if m.Header == nil || m.Header.DeliveryCount != 2 || !m.Header.Durable {

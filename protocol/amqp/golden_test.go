@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// goldenFrame is a frame as it stands in the specification, with what it says.
+// goldenFrame is a frame of the specification with its meaning.
 type goldenFrame struct {
 	name  string
 	bytes string
@@ -71,7 +71,7 @@ func TestGoldenFrames(t *testing.T) {
 	}
 }
 
-// check holds that the frame is encoded to its bytes, and decoded from them.
+// check checks that the frame is encoded to its bytes, and decoded from them.
 func (c *goldenFrame) check(t *testing.T) {
 	want := unhex(t, c.bytes)
 	h, err := ParseFrameHeader(want)
@@ -99,7 +99,7 @@ func (c *goldenFrame) check(t *testing.T) {
 }
 
 // WP-102, WP-104: a first and a continuation frame of a delivery, byte by byte. One client finds
-// the payload behind exactly eleven fields.
+// the payload after exactly eleven fields.
 func TestGoldenTransfersWP104(t *testing.T) {
 	first := &Transfer{
 		Handle: 3, DeliveryID: Some(uint32(0)), DeliveryTag: unhex(t, "33221100 5544 7766 8899aabbccddeeff"),
@@ -141,7 +141,7 @@ func TestSessionFilterShapes(t *testing.T) {
 	}
 }
 
-// AMQP 4.5.7: what a coordinator answers when a transaction begins.
+// AMQP 4.5.7: a coordinator's answer when a transaction begins.
 func TestDeclared(t *testing.T) {
 	want := unhex(t, "005333 c00701 a0 04 01020304")
 	if got := appendComposite(nil, Declared{TxnID: []byte{1, 2, 3, 4}}); !bytes.Equal(got, want) {

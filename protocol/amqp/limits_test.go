@@ -155,7 +155,7 @@ func TestLimitsInPerformatives(t *testing.T) {
 	}
 }
 
-// F20: what kills a recursive consumer is refused here.
+// F20: input that kills a recursive consumer is refused here.
 func TestNestedDescriptorsRefused(t *testing.T) {
 	bomb := append(bytes.Repeat([]byte{CodeDescribed, CodeSmallUlong, 1}, 350_000), CodeNull)
 	for _, b := range [][]byte{bomb, bytes.Repeat([]byte{CodeDescribed}, 1<<20)} {
@@ -179,7 +179,7 @@ func TestZeroLimits(t *testing.T) {
 	}
 }
 
-// S15: memory is bounded by the input and not by what it announces.
+// S15: memory is bounded by the input and not by the announced counts.
 func TestDecodeMemory(t *testing.T) {
 	huge := binary.BigEndian.AppendUint32(nil, 1<<31)
 	wide := func(code byte) []byte { return append(append([]byte{code}, huge...), huge...) }
@@ -207,7 +207,7 @@ func TestDecodeMemory(t *testing.T) {
 	}
 }
 
-// S17, and every other way a value can be wrong.
+// S17, and all other faults of a value.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct{ name, bytes, reason string }{
 		{"empty", "", "value missing"},

@@ -63,7 +63,7 @@ func sampleMessages() []sampleMessage {
 	}
 }
 
-// checkSections checks what must hold of the sections of any message.
+// checkSections checks the properties of the sections of any message.
 func checkSections(t *testing.T, b []byte, s Sections) {
 	t.Helper()
 	spans := []Span{
@@ -174,8 +174,7 @@ func checkNormalized(t *testing.T, b []byte, s Sections) {
 	}
 }
 
-// TestScanUnordered: sections in any order are found, and brought into order before they are
-// stored.
+// TestScanUnordered: sections in any order are found, and put in order before they are stored.
 func TestScanUnordered(t *testing.T) {
 	t.Parallel()
 	section := func(code byte, v any) []byte { return AppendSection(nil, code, v) }
@@ -256,7 +255,7 @@ func TestScanMessage(t *testing.T) {
 	}
 }
 
-// S15-S17, F20: what ScanMessage refuses.
+// S15-S17, F20: input that ScanMessage refuses.
 func TestScanMessageRefuses(t *testing.T) {
 	section := func(code byte, v any) []byte { return AppendSection(nil, code, v) }
 	properties := func(i int, v any) []byte {
@@ -333,7 +332,7 @@ func TestBodySectionLimit(t *testing.T) {
 	}
 }
 
-// Wire-protocol 9.1 on sections: cut lists are read, full ones written.
+// Wire-protocol 9.1 on sections: shortened lists are read, full ones written.
 func TestHeaderAndProperties(t *testing.T) {
 	if n := len(fieldsOf(t, AppendHeader(nil, &Header{}))); n != 5 {
 		t.Errorf("header has %d fields", n)
@@ -477,7 +476,7 @@ func TestRaw(t *testing.T) {
 			t.Errorf("%q: %q %v; want ok && string(got) == s", s, got, ok)
 		}
 	}
-	// Nothing, and values of other types or cut short, are not ok and do not panic.
+	// Missing values, and values of other types or cut short, are not ok and do not panic.
 	for _, b := range [][]byte{nil, {CodeNull}, {CodeStr8}, {CodeStr8, 3, 'a'}, {CodeStr32, 0}, {CodeBin8}, {CodeBin32, 0, 0, 0, 9},
 		{CodeLong, 1}, {CodeUUID, 1}, {CodeTimestamp}, {CodeBool}, {0x99}} {
 		_, a := RawInt(b)

@@ -13,12 +13,12 @@ import (
 
 var sampleError = &Error{Condition: CondNotFound, Description: "gone", Info: Map{{Symbol("k"), "v"}}}
 
-// sample is a composite with every field set, what 9.1 says of it, and which leading fields it
-// cannot do without.
+// sample is a composite with every field set, its row of 9.1, and the number of leading fields that
+// it requires.
 type sample struct {
 	value    Composite
 	fields   int // wire-protocol 9.1
-	required int // the place behind the last required field
+	required int // the place after the last required field
 }
 
 func samples() []sample {
@@ -112,7 +112,7 @@ func zeroOf(c Composite) Composite {
 }
 
 // WP-210, WP-009, WP-017, WP-021, WP-070, WP-100, WP-104: every composite has exactly the fields of
-// wire-protocol 9.1, whether they are set or not, as list8 or list32, behind a smallulong
+// wire-protocol 9.1, whether they are set or not, as list8 or list32, after a smallulong
 // descriptor.
 func TestFieldCountsWP210(t *testing.T) {
 	for _, s := range samples() {
@@ -170,7 +170,7 @@ func TestNeverNull(t *testing.T) {
 	}
 }
 
-// Wire-protocol 0.13: what is empty is null.
+// Wire-protocol 0.13: empty values are null.
 func TestEmptyIsNull(t *testing.T) {
 	for i, f := range fieldsOf(t, appendComposite(nil, &Open{
 		OutgoingLocales: []Symbol{}, IncomingLocales: []Symbol{}, OfferedCapabilities: []Symbol{},
@@ -180,7 +180,7 @@ func TestEmptyIsNull(t *testing.T) {
 			t.Errorf("field %d: %v", i+3, f)
 		}
 	}
-	// Typed nil pointers are null too, as in a refused attach (WP-129).
+	// Typed nil pointers are null as well, as in a refused attach (WP-129).
 	for _, target := range []Terminus{nil, (*Target)(nil), (*Coordinator)(nil)} {
 		f := fieldsOf(t, appendComposite(nil, &Attach{Target: target}))
 		if f[5] != nil || f[6] != nil {
@@ -228,7 +228,7 @@ func TestCompositeRoundTrip(t *testing.T) {
 	}
 }
 
-// descriptorNames holds what the specification calls the composites, by the codes of their
+// descriptorNames are the specification's names of the composites, by the codes of their
 // descriptors.
 var descriptorNames = map[byte]string{
 	descOpen: "open", descBegin: "begin", descAttach: "attach", descFlow: "flow", descTransfer: "transfer",
@@ -240,7 +240,7 @@ var descriptorNames = map[byte]string{
 	descSASLChallenge: "sasl-challenge", descSASLResponse: "sasl-response", descSASLOutcome: "sasl-outcome",
 }
 
-// encodings returns the composite with the given fields in every way a peer may write it.
+// encodings returns the composite with the given fields in every form that a peer may write.
 func encodings(code byte, name string, fields List) map[string][]byte {
 	narrow := appendList(nil, fields)
 	wide, mark := BeginList(nil)
@@ -272,7 +272,7 @@ func TestLenientWP216(t *testing.T) {
 	for _, s := range samples() {
 		full := fieldsOf(t, appendComposite(nil, s.value))
 		for n := 0; n <= len(full); n++ {
-			// A composite cut to n fields is one whose other fields are null.
+			// A composite cut to n fields equals one whose other fields are null.
 			cut := make(List, len(full))
 			copy(cut, full[:n])
 			want, _, wantErr := decodeComposite(append(AppendDescriptor(nil, s.value.descriptor()), appendList(nil, cut)...), DefaultLimits)
@@ -292,7 +292,7 @@ func TestLenientWP216(t *testing.T) {
 	}
 }
 
-// Fields behind the last known one are checked and ignored.
+// Fields after the last known one are checked and ignored.
 func TestUnknownFields(t *testing.T) {
 	for _, s := range samples() {
 		fields := append(fieldsOf(t, appendComposite(nil, s.value)), "more", List{nil})
@@ -341,7 +341,7 @@ func TestEmptyTerminusWP216(t *testing.T) {
 	}
 }
 
-// Single symbols stand for arrays of one.
+// A single symbol means an array of one.
 func TestMultipleSymbols(t *testing.T) {
 	for name, value := range map[string]any{
 		"one":    Symbol("a"),
@@ -452,8 +452,8 @@ func TestCutPerformatives(t *testing.T) {
 	}
 }
 
-// Every byte of every performative changed in the ways that matter: no panic, and what is accepted
-// is encoded and accepted again.
+// Every byte of every performative changed in the relevant ways: no panic, and accepted frames are
+// encoded and accepted again.
 func TestDamagedPerformatives(t *testing.T) {
 	for _, s := range samples() {
 		p, ok := s.value.(Performative)

@@ -2,6 +2,5 @@
 
 package amqp
 
-// raceDetector tells that the race detector is on: a sync.Pool then throws a part of what is put
-// into it away.
+// raceDetector is set if the race detector is on, which makes a sync.Pool drop a part of its items.
 const raceDetector = true

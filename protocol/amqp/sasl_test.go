@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// S31: no way of printing shows a login secret.
+// S31: no printed form shows a login secret.
 func TestSecretsAreNotPrinted(t *testing.T) {
 	for _, v := range []any{
 		Secret("secret"),

@@ -131,7 +131,7 @@ func TestValueBytes(t *testing.T) {
 	}
 }
 
-// Encodings we do not write but must read.
+// Encodings that are never written but must be read.
 func TestOtherEncodings(t *testing.T) {
 	for _, c := range []struct {
 		bytes string
@@ -233,7 +233,7 @@ func TestArrayWidens(t *testing.T) {
 }
 
 // The time to encode nested arrays must not multiply with each level: a client chooses the nesting
-// and has it echoed.
+// and gets it echoed.
 func TestNestedArrayCost(t *testing.T) {
 	v := Array{Elem: CodeStr8, Values: []any{strings.Repeat("x", 255)}}
 	for range 31 {
@@ -278,7 +278,7 @@ func TestLargeCompounds(t *testing.T) {
 			t.Errorf("%T: rest %d bytes, err %v (-want +got):\n%s", v, len(rest), err, cmp.Diff(v, got))
 		}
 	}
-	// 255 nulls are 255 bytes: one too many for a list8, whose size counts its count too.
+	// 255 nulls are 255 bytes: one more than a list8 can hold, whose size includes its count.
 	for n, code := range map[int]byte{254: CodeList8, 255: CodeList32} {
 		if b := AppendValue(nil, make(List, n)); b[0] != code {
 			t.Errorf("list of %d nulls has constructor %#02x, want %#02x", n, b[0], code)

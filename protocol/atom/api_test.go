@@ -99,7 +99,7 @@ func sign(resource, rule, key string) string {
 	return sas.Token(resource, rule, key, start.Std().Add(time.Hour))
 }
 
-// answer is what came back.
+// answer is the received answer.
 type answer struct {
 	t      *testing.T
 	what   string
@@ -108,8 +108,8 @@ type answer struct {
 	body   string
 }
 
-// do asks with the token of the namespace unless the headers, in pairs, have another; one that is
-// empty is none.
+// do sends a request with the token of the namespace, unless the headers, in pairs, have another
+// one; an empty one means none.
 func (a *api) do(method, path, body string, headers ...string) answer {
 	a.t.Helper()
 	if !strings.Contains(path, "?") {
@@ -163,7 +163,7 @@ func (a *api) update(path, body string, headers ...string) answer {
 	return a.do("PUT", path, body, append([]string{"If-Match", "*"}, headers...)...)
 }
 
-// create makes entities by path: a queue, or what the path says.
+// create makes entities by path: a queue, or the kind that the path names.
 func (a *api) create(paths ...string) {
 	a.t.Helper()
 	for _, path := range paths {
@@ -180,7 +180,7 @@ func (a *api) create(paths ...string) {
 	}
 }
 
-// is checks the status, and fragments of the body.
+// is checks the status and parts of the body.
 func (w answer) is(status int, fragments ...string) answer {
 	w.t.Helper()
 	if w.status != status {
@@ -204,7 +204,7 @@ func (w answer) lacks(fragments ...string) answer {
 	return w
 }
 
-// notFound checks the feed that says that nothing is there.
+// notFound checks the feed for a path that does not exist.
 func (w answer) notFound() {
 	w.t.Helper()
 	w.is(200, `<title type="text">Publicly Listed Services</title>`, `<id>uuid:`).lacks("<entry")
@@ -242,7 +242,7 @@ func topic(inside string) string        { return description("TopicDescription",
 func subscription(inside string) string { return description("SubscriptionDescription", inside) }
 func rule(inside string) string         { return description("RuleDescription", inside) }
 
-// MA-013, S21: nothing is told without credentials, whatever the path and the method.
+// MA-013, S21: without credentials nothing is revealed, whatever the path and the method.
 func TestDefaultDeny(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -287,7 +287,7 @@ func TestDefaultDeny(t *testing.T) {
 	}
 }
 
-// S24: names that are not ours are refused where names are given.
+// S24: unknown host names are refused if names are configured.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, func(o *Options) { o.Hosts = []string{"Bus.Example"} })
@@ -313,8 +313,8 @@ func TestPanic(t *testing.T) {
 	a.get("/q").is(200)
 }
 
-// What the engine cannot do now is answered so that clients try again; an unknown outcome is not
-// called a success.
+// Operations that the engine cannot do now are answered so that clients try again; an unknown
+// outcome is not called a success.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

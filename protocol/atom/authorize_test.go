@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
-// signed makes the pairs of a token from sr as it stands in it.
+// signed makes the pairs of a token from sr as it is in the token.
 func signed(sr, rule, key string) (pairs map[string]string) {
 	se := strconv.FormatInt(start.Std().Add(time.Hour).Unix(), 10)
 	mac := hmac.New(sha256.New, []byte(key))
@@ -52,8 +52,8 @@ func TestTokens(t *testing.T) {
 			a := *a
 			a.t = t
 			a.get("/Q/1", "Authorization", token).is(200)
-			// The case of the escapes in sig does not matter; in sr it does, as its bytes are what
-			// was signed.
+			// The case of the escapes in sig does not matter; in sr it does, because its bytes were
+			// signed.
 			if head, sig, _ := strings.Cut(token, "sig="); !strings.Contains(sig, "&sr=") {
 				other := head + "sig=" + strings.NewReplacer("%2B", "%2b", "%2F", "%2f", "%3D", "%3d").Replace(sig)
 				a.get("/Q/1", "Authorization", other).is(200)

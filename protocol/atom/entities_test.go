@@ -168,7 +168,8 @@ func TestDocumentsOfSDKs(t *testing.T) {
 	}
 }
 
-// MA-043 to MA-046: a path is answered by what is there, and after a DELETE nothing is.
+// MA-043 to MA-046: a path is answered by the thing that exists there, and after a DELETE none
+// does.
 func TestGetAndDelete(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -283,8 +284,8 @@ func TestPartitioned(t *testing.T) {
 	}
 }
 
-// An entity of the operator's file can have a size that the tier does not; sending it back is no
-// change.
+// An entity of the operator's file can have a size that the tier does not have; sending it back
+// changes nothing.
 func TestSizeOfAnotherTier(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -351,7 +352,7 @@ func TestForward(t *testing.T) {
 	a.put("/t3", topic("<ForwardTo>missing</ForwardTo>")).is(201).lacks("ForwardTo")
 }
 
-// MA-143: the error about a target that is not there names it in the client's words.
+// MA-143: the error about a missing target names it in the client's words.
 func TestMissingForwardingTarget(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -497,7 +498,7 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// The id of a request comes back; what the answer says of it cannot be forged.
+// The answer repeats the id of a request; the text about it cannot be forged.
 func TestRequestID(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -561,8 +562,8 @@ func TestRuntime(t *testing.T) {
 	a.get("/$Resources/Queues").is(200, "<MessageCount>3<")
 }
 
-// P24: of an entity on a partition that is refused, everything is shown but what it holds, which is
-// -1; the others are as ever.
+// P24: for an entity on a refused partition, everything is shown except counts and sizes, which are
+// -1; other entities are as usual.
 func TestRuntimeUnknown(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -592,6 +593,6 @@ func TestRuntimeUnknown(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	echo := a.get("/lost") // a client that sends back what it has read
+	echo := a.get("/lost") // a client that sends back the document that it has read
 	a.update("/lost", echo.body).is(200)
 }

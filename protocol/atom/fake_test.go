@@ -12,7 +12,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// fake is the catalogue of an engine in memory: it refuses what the engine refuses, with its codes.
+// fake is an engine's catalogue in memory: it refuses the same operations, with the same codes.
 type fake struct {
 	mu       sync.Mutex
 	now      event.Time
@@ -33,7 +33,7 @@ func newRefusal(code engine.Code, format string, args ...any) *engine.Error {
 	return &engine.Error{Code: code, Text: fmt.Sprintf(format, args...)}
 }
 
-// change is what every change begins with. The caller holds mu.
+// change is the first step of every change. The caller holds mu.
 func (f *fake) change(o *engine.Origin, why event.ReasonGiven) error {
 	f.now++
 	if err := f.fail; err != nil {

@@ -19,8 +19,8 @@ func filtered(list, filter string) string {
 	return list + "?api-version=2021-05&$filter=" + url.QueryEscape(filter)
 }
 
-// filteredAPI has four queues, one of which was never used, a topic with two subscriptions, and two
-// rules. Each is made a millisecond after the one before, from 2026-01-01T00:00:00.001Z on.
+// filteredAPI has four queues, one of them never used, a topic with two subscriptions, and two
+// rules. Each is made a millisecond after the previous one, from 2026-01-01T00:00:00.001Z on.
 func filteredAPI(t *testing.T) *api {
 	a := newAPI(t)
 	a.create("test-a", "Test-B", "live", "idle", "topic:events", "events/Subscriptions/one", "events/Subscriptions/two", "events/Subscriptions/one/Rules/late")
@@ -32,7 +32,7 @@ func filteredAPI(t *testing.T) *api {
 	return a
 }
 
-// MA-131: what each comparison selects. Words and names are read in any letter case.
+// MA-131: the entries that each comparison selects. Words and names are read in any letter case.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	a := filteredAPI(t)
@@ -90,8 +90,8 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// MA-132: what a filter cannot do is refused with its name: a list that was not filtered may be one
-// of things to be deleted.
+// MA-132: an unsupported filter is refused with its name: a list that was not filtered may be one
+// of things to delete.
 func TestFiltersRefused(t *testing.T) {
 	t.Parallel()
 	a := filteredAPI(t)
@@ -167,7 +167,7 @@ func TestFilteredPages(t *testing.T) {
 	a.get(filtered("/$Resources/Queues", "path eq 'a-000'")+"&$top=0").is(200).lacks("<entry", `rel="next"`)
 }
 
-// counting counts what a filter costs, and does not know what some entities hold.
+// counting counts the cost of a filter, and does not know the counts of some entities.
 type counting struct {
 	*fake
 	queues  int // that there are
@@ -199,8 +199,7 @@ func (c *counting) Runtime(ctx context.Context, list []*engine.Entity) ([]engine
 	return all, err
 }
 
-// MA-134: a request looks at 10,000 things at most, and does not ask what they hold where that does
-// not matter.
+// MA-134: a request reads at most 10,000 entries, and asks for their counts only if they matter.
 func TestFilterBounds(t *testing.T) {
 	t.Parallel()
 	c := &counting{}
@@ -221,8 +220,7 @@ func TestFilterBounds(t *testing.T) {
 	a.get(filtered("/t/Subscriptions/s/Rules", "createdAt gt '2100-01-01'")).is(400, most)
 }
 
-// MA-135: a filter whose answer depends on what is not known is refused; one that does not is
-// answered.
+// MA-135: a filter whose answer depends on an unknown property is refused; another one is answered.
 func TestFilterUnknown(t *testing.T) {
 	t.Parallel()
 	c := &counting{unknown: "q"}
@@ -239,8 +237,8 @@ func TestFilterUnknown(t *testing.T) {
 	}
 }
 
-// MA-136: an option of a query that a request does not have is refused by name. Other parameters
-// are not ours to know.
+// MA-136: a query option that a request does not have is refused by name. Other parameters are
+// ignored.
 func TestQueryOptions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -265,8 +263,8 @@ func TestQueryOptions(t *testing.T) {
 	a.get("/$namespaceinfo?api-version=2021-05&$top=1").is(400, "'$top' is not supported")
 }
 
-// FuzzListFilter reads filters: one is read or refused in few words, and the same filter judges a
-// thing in the same way.
+// FuzzListFilter parses filters: each is parsed or refused with a short text, and the same filter
+// judges an entry in the same way.
 func FuzzListFilter(f *testing.F) {
 	for _, text := range []string{
 		"startswith(path,'test-') eq true", "path ne 'it''s' or messageCount gt 5 and createdAt le datetime'2026-01-01T00:00:00Z'",

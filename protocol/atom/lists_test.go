@@ -96,7 +96,7 @@ func TestLinks(t *testing.T) {
 	a.get("/t/Subscriptions/s1/rules/?api-version=2021-05&$skip=1").is(200, `<title type="text">r</title>`).lacks("$Default", `rel="next"`)
 }
 
-// Over TLS every address in an answer is one of TLS, at the host that was asked.
+// Over TLS every address in an answer uses TLS, at the host of the request.
 func TestLinksOverTLS(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -118,7 +118,7 @@ func TestLinksOverTLS(t *testing.T) {
 	}
 }
 
-// MA-073 to MA-075: bad numbers, empty lists, pages behind the end.
+// MA-073 to MA-075: bad numbers, empty lists, pages after the end.
 func TestListEdges(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

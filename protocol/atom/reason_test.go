@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 )
 
-// A header says why something is changed, and every change keeps that, with the client's id of the
+// A header gives the reason of a change, and every change stores it, with the client's id of the
 // request.
 func TestReasons(t *testing.T) {
 	t.Parallel()
@@ -39,8 +39,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What cannot be kept is refused before anything is changed. A look needs no reason, and is not
-// refused for one.
+// A reason that cannot be stored is refused before anything is changed. A read needs no reason, and
+// is not refused for an invalid one.
 func TestReasonsThatCannotBe(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -45,7 +45,7 @@ func TestSpellings(t *testing.T) {
 	for _, path := range []string{"/T/Subscriptions/S", "/t/subscriptions/s", "/t/SUBSCRIPTIONS/%53"} {
 		a.get(path).is(200, `<title type="text">S</title>`)
 	}
-	// the client's spelling of what is fixed
+	// fixed segments in the client's spelling
 	a.get("/t/subscriptions/s").is(200, `<id>http://bus.example:5300/t/subscriptions/S?api-version=2021-05</id>`)
 	a.get("/t/subscriptions/s/rules/%24Default").is(200, `<id>http://bus.example:5300/t/subscriptions/S/rules/$Default?api-version=2021-05</id>`)
 	a.get("/space%7Ename").is(200, `<title type="text">space~name</title>`)
@@ -60,7 +60,7 @@ func TestSpellings(t *testing.T) {
 	a.get("/$Resources/queues?$skip=0&$top=1&api-version=2021-05").is(200, "<entry")
 }
 
-// MA-023: what each version shows.
+// MA-023: the elements of each version.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -83,7 +83,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Tools ask for the root to see whether a service is there: any token and no version will do.
+// Tools request the root to see whether a service exists: any token is accepted, and no version is
+// needed.
 func TestRoot(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -101,7 +102,7 @@ func TestRoot(t *testing.T) {
 	a.do("POST", "/?", "").is(405)
 }
 
-// S21: a path that might be read in two ways is refused, and that only after the token.
+// S21: a path that could be read in two ways is refused, but only after the token was checked.
 func TestUncleanPaths(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -149,10 +150,10 @@ func TestContentTypes(t *testing.T) {
 	}
 	a.get("/q").notFound()
 	a.get("/gone", "Content-Type", "text/plain").is(200)
-	a.delete("/gone", "Content-Type", "text/plain").is(200) // of nothing
+	a.delete("/gone", "Content-Type", "text/plain").is(200) // which does not exist
 }
 
-// Every answer that is not one of an operation is XML, too.
+// Every answer outside the operations is XML as well.
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

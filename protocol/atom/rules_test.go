@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// MA-080 to MA-082, MA-090: rules that a subscription is made with, and those it gets later.
+// MA-080 to MA-082, MA-090: rules that a subscription is created with, and later ones.
 func TestDefaultRule(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -37,7 +37,7 @@ func TestDefaultRule(t *testing.T) {
 	a.get("/t/Subscriptions/missing/Rules/r").is(404, "<Detail>Entity 'ns:Topic:t|missing|r' was not found.")
 }
 
-// MA-083 to MA-085, MA-087, MA-089: what goes in comes out.
+// MA-083 to MA-085, MA-087, MA-089: a rule is returned as it was given.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -105,8 +105,7 @@ func TestRuleFromElsewhere(t *testing.T) {
 	a.get("/t/Subscriptions/s/Rules").is(200, "<Name>amqp</Name>")
 }
 
-// A time keeps the zone it was given with, through the store and every answer;
-// RequiresPreprocessing stands with each action.
+// A time keeps its zone in the store and in every answer; each action has RequiresPreprocessing.
 func TestTimesInRules(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

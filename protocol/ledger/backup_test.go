@@ -23,7 +23,7 @@ func (f *fake) Backup(ctx context.Context, by *engine.Origin, why event.ReasonGi
 	return fakeBackup{f}, nil
 }
 
-// fakeBackup is two files, of which the second breaks off where the fake says so.
+// fakeBackup has two files; the second breaks off where the fake says so.
 type fakeBackup struct{ f *fake }
 
 func (fakeBackup) ID() event.BackupID { return event.BackupID{0xab} }
@@ -44,8 +44,8 @@ func (b fakeBackup) Files(_ context.Context, put func(string, int64, io.Reader) 
 	return put("namespace.json", 7, strings.NewReader("{\"a\":1}"))
 }
 
-// TestBackup: a backup is a tar archive that says what it is of; one that breaks off is not taken
-// for a whole one.
+// TestBackup: a backup is a tar archive that names its source; an archive that breaks off is not
+// taken for a complete one.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -19,7 +19,7 @@ import (
 
 var benchDir = flag.String("day", "", "a data directory whose longest log is told, in place of one that the benchmark makes")
 
-// discarded is a client that takes everything at once.
+// discarded is a client that accepts everything at once.
 type discarded struct {
 	head         http.Header
 	lines, bytes int
@@ -37,8 +37,8 @@ func (d *discarded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// BenchmarkFollowers measures what a broker does for each event that a follower has: it is read,
-// and told as a line.
+// BenchmarkFollowers measures the broker's work for each event that a follower gets: the event is
+// read, and sent as a line.
 func BenchmarkFollowers(b *testing.B) {
 	dir := *benchDir
 	if dir == "" {

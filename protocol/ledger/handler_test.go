@@ -31,7 +31,7 @@ const (
 	host               = "bus.example:5300"
 )
 
-// fake is three partitions that do as they are told. Partition 0 holds the catalogue.
+// fake has three partitions that do as the test says. Partition 0 holds the catalogue.
 type fake struct {
 	partitions []engine.PartitionStatus
 	fail       error // of the next act
@@ -78,7 +78,7 @@ func (f *fake) EraseBody(ctx context.Context, entity string, message event.Seque
 	return engine.ErasedBody{Entity: entity, Sequence: message, Bytes: 300, Before: message == 8}, f.act(ctx, by, why)
 }
 
-// pastOf is the logs that a test has given, or none.
+// pastOf holds the logs that a test has given, or none.
 type pastOf struct{ *fake }
 
 func (p pastOf) Partitions() []log.PartitionID {
@@ -131,8 +131,8 @@ func sign(resource, rule, key string) string {
 	return sas.Token(resource, rule, key, start.Std().Add(time.Hour))
 }
 
-// do asks with the token of the namespace unless the headers, in pairs, have another; one that is
-// empty is none.
+// do sends a request with the token of the namespace, unless the headers, in pairs, have another
+// one; an empty one means none.
 func (a *api) do(method, path, body string, headers ...string) *httptest.ResponseRecorder {
 	a.Helper()
 	r := httptest.NewRequest(method, path, strings.NewReader(body))
@@ -165,7 +165,7 @@ func (a *api) serve(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// refused checks that an answer is an error with a status, a code and a piece of its message.
+// refused checks that an answer is an error with a status, a code and a part of its message.
 func (a *api) refused(w *httptest.ResponseRecorder, status int, code, fragment string) {
 	a.Helper()
 	var f wire.Failure
@@ -183,8 +183,8 @@ func (a *api) is(w *httptest.ResponseRecorder, want string) {
 	}
 }
 
-// A parameter that a request does not have is refused by name, and so is a query of which a part
-// would get lost.
+// A parameter that a request does not have is refused by name, and so is a query that would lose a
+// part.
 func TestQueriesRefused(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -243,7 +243,7 @@ func TestPartitions(t *testing.T) {
 	a.refused(a.do("POST", "/$ledger/v1/partitions/3/fence", ""), 404, "not-found", `There is no partition "3"; partitions are 0 to 2.`)
 }
 
-// A restart goes on when its client has gone, a fence need not.
+// A restart continues when its client has disconnected; a fence need not.
 func TestGoneClient(t *testing.T) {
 	t.Parallel()
 	for path, ended := range map[string]bool{"/$ledger/v1/partitions/2/restart": false, "/$ledger/v1/partitions/2/fence": true} {
@@ -258,7 +258,7 @@ func TestGoneClient(t *testing.T) {
 	}
 }
 
-// What the engine refuses, in its words.
+// Refusals of the engine, in its words.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -314,7 +314,7 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 		}
 		a.refused(w, 401, "unauthorized", "unknown key")
 		a.do(r.method, path, "", "Authorization", sign("sb://"+host, "ops", "y"))
-		// S13: a good token helps nobody then
+		// S13: then even a good token is refused
 		a.refused(a.do(r.method, path, ""), 429, "too-many-bad-tokens", "in a minute")
 		if a.fake.by != nil {
 			t.Errorf("%s %s: something was done", r.method, path)
@@ -322,7 +322,7 @@ func TestEveryRouteTakesItsRight(t *testing.T) {
 	}
 }
 
-// A path that does not exist tells nothing to a caller without the right.
+// A path that does not exist reveals nothing to a caller without the right.
 func TestUnknownPaths(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -349,7 +349,7 @@ func TestUnknownPaths(t *testing.T) {
 	a.refused(a.do("HEAD", "/$ledger/v1/partitions", ""), 405, "method-not-allowed", "GET")
 }
 
-// Bodies, at their limit and beside it, and what comes with them.
+// Bodies, at their limit and one beyond, and their headers.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	const path = "/$ledger/v1/partitions/1/fence"

@@ -27,8 +27,8 @@ func (f *fake) PutHistoryPolicy(ctx context.Context, cmd engine.PutHistoryPolicy
 	return nil
 }
 
-// Policies are set, shown and taken away; the namespace's are shown beside them, and no request
-// changes those.
+// Policies are set, shown and removed; the namespace's are shown with them, and no request changes
+// those.
 func TestHistoryPolicies(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -7,7 +7,7 @@ import (
 	past "github.com/ledgerbus/ledgerbus/engine/ledger"
 )
 
-// paused counts what a question asks of the budget of background work.
+// paused counts the bytes that a question takes from the budget of background work.
 type paused struct {
 	past.Source
 	bytes []int
@@ -15,7 +15,7 @@ type paused struct {
 
 func (p *paused) Pause(_ context.Context, bytes int) { p.bytes = append(p.bytes, bytes) }
 
-// A question rests behind a frame as soon as it has read and told enough since the last time.
+// A question rests after a frame as soon as it has read and sent enough since the last rest.
 func TestQuestionRests(t *testing.T) {
 	t.Parallel()
 	from, done := &paused{}, 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A body is erased by entity and number, with the reason, and nothing else is understood.
+// A body is erased by entity and number, with the reason; other arguments are refused.
 func TestEraseMessage(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

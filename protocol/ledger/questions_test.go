@@ -27,7 +27,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// written gives the broker a log with a message that died.
+// written gives the broker a log with a dead-lettered message.
 func (a *api) written() *logdir.Dir {
 	dir, _ := a.writing()
 	return dir
@@ -94,7 +94,7 @@ func TestQuestions(t *testing.T) {
 				t.Errorf("%s:\n%+v\n%+v; want got[i].Part == want[i].Part && got[i].Text == want[i].Text && string(got[i].Fields) == string(want[i].Fields)", q, got[i], want[i])
 			}
 		}
-		// nothing in it is of now any more
+		// none of it depends on the present
 		again, err := past.ParseQuestion(u.Path, question.Values(), start.Std().UTC())
 		if err != nil || again.Values().Encode() != question.Values().Encode() {
 			t.Errorf("%s: %v, %v, %v; want again.Values().Encode() == question.Values().Encode()", q, again, question, err)
@@ -102,7 +102,7 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// What makes no sense, what history does not have, and what cannot be read.
+// Invalid questions, missing history, and unreadable logs.
 func TestQuestionsRefused(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -179,7 +179,7 @@ func TestQuestionsAboutAnInstantThatWasTwice(t *testing.T) {
 	}
 }
 
-// An answer that is not whole after questionTime ends, and says what to ask instead.
+// An answer that is not complete after questionTime ends, and suggests another question.
 func TestQuestionThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestQuestionThatTakesTooLong(t *testing.T) {
 	})
 }
 
-// slow is a log that is not read before the question is over.
+// slow is a log whose first read lasts until the question has ended.
 type slow struct{ past.Source }
 
 func (s slow) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {
@@ -214,7 +214,7 @@ func (p slowPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.F
 	return p.Partition.Read(ctx, from)
 }
 
-// Who may read history may not read bodies with it: that is a right of its own.
+// The right to read history does not include bodies: that is a separate right.
 func TestBodiesNeedTheirRight(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -230,7 +230,7 @@ func TestBodiesNeedTheirRight(t *testing.T) {
 	}
 }
 
-// flushes counts what a client has certainly got.
+// flushes counts the lines that a client has certainly received.
 type flushes struct {
 	http.ResponseWriter
 	written, certain int
@@ -243,8 +243,8 @@ func (f *flushes) Write(p []byte) (int, error) {
 
 func (f *flushes) Flush() { f.certain = f.written }
 
-// What the server keeps of lines that were written goes out when lines do not follow, and no packet
-// is spent on it where they do.
+// Written lines that the server buffers are sent if no lines follow, and no packet is spent on them
+// if lines do.
 func TestLinesDoNotStay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +272,7 @@ func TestLinesDoNotStay(t *testing.T) {
 	})
 }
 
-// held is a log in which a reader stays until it is let go.
+// held is a log in which a reader stays until it is released.
 type held struct {
 	log.Store
 	in, out chan struct{}
@@ -297,8 +297,8 @@ func (p heldPartition) Read(ctx context.Context, from event.LSN) iter.Seq2[log.F
 	return p.Partition.Read(ctx, from)
 }
 
-// No more questions are answered at a time than there are slots, and one whose client has gone
-// gives its slot back.
+// The number of questions answered at a time is that of the slots, and one whose client has
+// disconnected frees its slot.
 func TestQuestionsAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -344,12 +344,12 @@ func TestQuestionsAtOnce(t *testing.T) {
 	}
 }
 
-// reader is a client's connection: it takes what is sent after some time, or not before its
-// deadline, as a socket with full buffers does.
+// reader is a client's connection: it accepts data after some time, or not before its deadline, as
+// a socket with full buffers does.
 type reader struct {
 	*httptest.ResponseRecorder
 	after    time.Duration // of each piece
-	err      error         // what a piece comes to instead, unless it is nil
+	err      error         // the result of a write instead, unless it is nil
 	deadline atomic.Pointer[time.Timer]
 	over     chan struct{}
 }
@@ -391,7 +391,7 @@ func (r *reader) Write(p []byte) (int, error) {
 
 func (r *reader) Flush() {}
 
-// Readers that take nothing give way to others who ask, and nobody else does.
+// Readers that accept nothing give way to other questions; no other readers do.
 func TestSlowReadersGiveWay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -409,7 +409,7 @@ func TestSlowReadersGiveWay(t *testing.T) {
 		synctest.Wait()
 		w := httptest.NewRecorder()
 		ask(w)
-		a.refused(w, 503, "busy", "which is the limit") // so short a wait is nothing
+		a.refused(w, 503, "busy", "which is the limit") // so short a wait does not count
 		time.Sleep(slowAfter + time.Second)
 		for range 2 * mostQuestions {
 			w := httptest.NewRecorder()
@@ -439,7 +439,7 @@ func TestClientHangsUp(t *testing.T) {
 	}
 }
 
-// While memory is short questions are refused, and those that are being answered end.
+// While memory is short questions are refused, and questions being answered end.
 func TestQuestionsWithoutMemory(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -459,7 +459,7 @@ func TestQuestionsWithoutMemory(t *testing.T) {
 	}
 }
 
-// An error behind the first line is the last line.
+// An error after the first line is the last line.
 func TestQuestionBreaksOff(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -475,7 +475,7 @@ func TestQuestionBreaksOff(t *testing.T) {
 	}
 }
 
-// failing is a log that loses history when something of it has been read.
+// failing is a log that loses history once some of it has been read.
 type failing struct{ past.Source }
 
 func (f failing) Open(ctx context.Context, id log.PartitionID) (log.Partition, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// live is one queue, "orders", with what partitions and connections say of it.
+// live is one queue, "orders", with the state of its partitions and connections.
 type live struct {
 	path       string // that was asked for last
 	partitions []engine.PartitionNow
@@ -37,8 +37,7 @@ func (l *live) Receiving(context.Context, engine.Target) []engine.PartitionNow {
 
 func (l *live) receivers(context.Context, engine.Target) engine.LinksNow { return l.links }
 
-// TestReceivers: the request, what it refuses, and what it says of a queue of which nothing is
-// known.
+// TestReceivers: the request, its refusals, and the answer for a queue without any known state.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -61,8 +60,8 @@ func TestReceivers(t *testing.T) {
 	a.refused(a.do("GET", path+"?entity=orders", ""), 503, "busy", "requests about receivers")
 }
 
-// TestVerdict: of several causes the one is told that has to end first. What a test with real
-// connections can bring about is in protocol/servicebus.
+// TestVerdict: of several causes the verdict names the one that has to end first. Causes that real
+// connections can produce are tested in protocol/servicebus.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	well := func() engine.LinkNow { return engine.LinkNow{Credit: 5, Passed: 5, MaxHeld: 10, Window: 100} }
@@ -106,8 +105,8 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// TestVerdictOfPartitions: with several partitions one that works is enough, and the place is the
-// best one.
+// TestVerdictOfPartitions: with several partitions one that works is enough, and the best place
+// counts.
 func TestVerdictOfPartitions(t *testing.T) {
 	t.Parallel()
 	split := &engine.Entity{ID: 8, Path: "split", Hosts: []engine.PartitionID{0, 1}}
@@ -131,7 +130,7 @@ func TestVerdictOfPartitions(t *testing.T) {
 	}
 }
 
-// TestNobodyReceives: what keeps every receiver from messages, where no client is needed to see it.
+// TestObstacles: causes that keep every receiver from messages, as far as they need no client.
 func TestNobodyReceives(t *testing.T) {
 	t.Parallel()
 	full := []engine.PartitionNow{{Answered: true, Attached: 5, MaxAttached: 5}}
@@ -153,7 +152,7 @@ func TestNobodyReceives(t *testing.T) {
 	}
 }
 
-// An answer fits into what a client reads, whatever clients say.
+// An answer fits into the limit of clients, whatever texts peers have sent.
 func TestReceiversFit(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -171,8 +170,8 @@ func TestReceiversFit(t *testing.T) {
 	}
 }
 
-// TestEachCauseIsSeen: the guide says for each cause of a delivery that waits what shows it: a
-// command, or what one of them says.
+// TestEachCauseIsSeen: the guide names, for each cause of a waiting delivery, the command or the
+// text that shows it.
 func TestEachCauseIsSeen(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/guide/waiting.md")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// halting is a connection that stops in the middle of what is written, until it may go on.
+// halting is a connection that stops in the middle of a write, until it may continue.
 type halting struct {
 	net.Conn
 	goOn chan struct{} // nil: it does not stop
@@ -29,8 +29,8 @@ func (c *halting) Write(p []byte) (int, error) {
 	return n + more, err
 }
 
-// A read that waits can be woken, plain or inside TLS, also in the middle of a record; what is read
-// afterwards is what was sent.
+// A waiting read can be woken, plain or inside TLS, even in the middle of a record; later reads
+// return the sent bytes.
 func TestWakeReader(t *testing.T) {
 	t.Parallel()
 	certificate() // by the real clock

@@ -46,7 +46,7 @@ type httpServer int
 const (
 	usual   httpServer = iota
 	bare               // without a handler
-	ill                // it says that it is not healthy
+	ill                // it reports that it is not healthy
 	noticed            // it has notices
 	unwell             // it has conditions
 )
@@ -168,8 +168,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// The handler knows how a request came: inside TLS or not, and under which host, also when the
-// client named none.
+// The handler knows how a request came: inside TLS or not, and under which host, even if the client
+// named none.
 func TestHandlerKnowsTheConnection(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := certificate()
@@ -202,7 +202,7 @@ func TestHandlerKnowsTheConnection(t *testing.T) {
 	}
 }
 
-// A probe that gives up says nothing of the broker, so nothing is logged.
+// A probe that times out shows nothing about the broker, so nothing is logged.
 func TestHealthOfNobody(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
@@ -321,9 +321,8 @@ func serverFrame(t *testing.T, r io.Reader) (opcode byte, payload string) {
 	return head[0] & 0x0f, string(body)
 }
 
-// WP-007: messages and what is in them are independent streams: a piece of AMQP may begin in one
-// message and end in the next, a message may be empty or come in fragments, and pings come in
-// between.
+// WP-007: messages and their contents are independent streams: a piece of AMQP may begin in one
+// message and end in the next, a message may be empty or fragmented, and pings may come between.
 func TestWebSocketMessagesAreAStream(t *testing.T) {
 	t.Parallel()
 	addr, _ := start(t, Options{}, Any)
@@ -373,7 +372,7 @@ func TestWebSocketTextIsRefused(t *testing.T) {
 	}
 }
 
-// A peer that does not answer the close is cut; a broken stream is no end of the stream.
+// A peer that does not answer the close is cut; a broken stream is not an end of the stream.
 func TestWebSocketThatGoesSilent(t *testing.T) {
 	t.Parallel()
 	addr, e := start(t, Options{}, Any)

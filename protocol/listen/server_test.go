@@ -23,8 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo stands in for the AMQP server: it sends back what it gets, and remembers what it got it
-// over.
+// echo is used as the AMQP server: it sends back its input, and remembers the kind of connection.
 type echo struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]struct{}
@@ -55,7 +54,7 @@ func (e *echo) ServeConn(nc net.Conn) {
 	nc.Close()
 }
 
-// stop cuts what is left.
+// stop closes the remaining connections.
 func (e *echo) stop() {
 	e.mu.Lock()
 	for nc := range e.conns {
@@ -136,7 +135,7 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// exchange sends and reads the answer, up to its end or to as many bytes as were sent.
+// exchange sends and reads the answer, up to its end or to the number of sent bytes.
 func exchange(nc io.ReadWriter, send string) string {
 	if _, err := io.WriteString(nc, send); err != nil {
 		return err.Error()
@@ -210,7 +209,7 @@ func TestEveryKindOverOnePort(t *testing.T) {
 	}
 }
 
-// What is handed on shows what lies beneath: the writer wants the socket, SASL PLAIN wants TLS.
+// A connection that is handed on shows its kind: the writer needs the socket, SASL PLAIN needs TLS.
 func TestWhatLiesBeneath(t *testing.T) {
 	t.Parallel()
 	serverTLS, clientTLS := certificate()
@@ -324,7 +323,7 @@ func TestSilentPeers(t *testing.T) {
 	}
 }
 
-// Silent peers cost others nothing, up to the limits, and what they took is given back.
+// Silent peers cost others nothing, up to the limits, and their resources are freed.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	addr, _ := start(t, Options{Limits: Limits{PendingPerHost: 3, Pending: 5}}, Any)
@@ -364,8 +363,9 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// reliability.md 8: 200 connections are taken at once, and 200 a second; others wait to be
-// accepted. Those that are closed at once, for a limit of their address, cost nobody else anything.
+// reliability.md 8: 200 connections are accepted at once, and 200 a second; others wait to be
+// accepted. Connections that are closed at once, because of a limit of their address, cost others
+// nothing.
 func TestAccepts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -408,7 +408,7 @@ func TestAccepts(t *testing.T) {
 	})
 }
 
-// addressed is a connection of a certain peer.
+// addressed is a connection of a peer with a certain address.
 type addressed struct {
 	net.Conn
 	peer string
@@ -421,7 +421,7 @@ type peerAddr string
 func (a peerAddr) Network() string { return "tcp" }
 func (a peerAddr) String() string  { return string(a) }
 
-// A panic in what reads the first bytes ends one connection.
+// A panic while reading the first bytes ends one connection.
 func TestPanicEndsOneConnection(t *testing.T) {
 	t.Parallel()
 	s := New(Options{AMQP: &echo{}, Logger: quiet})
@@ -490,7 +490,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// An address that fills the limit on connections that have said nothing keeps no other address out.
+// An address that fills the limit of silent connections keeps no other address out.
 func TestPendingMakeRoom(t *testing.T) {
 	t.Parallel()
 	s := New(Options{AMQP: &echo{}, Logger: quiet, Limits: Limits{PendingPerHost: 3, Pending: 4}})

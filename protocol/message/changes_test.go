@@ -22,8 +22,8 @@ import (
 
 var record = flag.Bool("record", false, "write the bytes of stored property changes into testdata")
 
-// The bytes of property changes in events, from what a peer says to what the engine hands to the
-// log, in the form of docs/log-format.md.
+// The bytes of property changes in events, from the peer's message to the engine's event, in the
+// form of docs/log-format.md.
 func TestStoredChanges(t *testing.T) {
 	t.Parallel()
 	const file = "testdata/changes.txt"
@@ -41,8 +41,8 @@ func TestStoredChanges(t *testing.T) {
 	}
 }
 
-// What logs of format 1 have is delivered as it ever was: as what stands in its place now, byte by
-// byte, for everything that the brokers of then stored. Only texts that were cut to fit are a
+// Messages of logs of format 1 are delivered as before, and as those with the present form are,
+// byte by byte, for everything that brokers stored then. Only texts that were cut to fit are a
 // little shorter in one of the forms.
 func TestChangesOfFormat1(t *testing.T) {
 	t.Parallel()
@@ -84,8 +84,8 @@ func lines(t *testing.T, file string) []string {
 	return strings.Split(string(text), "\n")
 }
 
-// changesIn is the property changes of a line: in hexadecimal, with a space between them; those of
-// format 1 have none.
+// changesIn returns the property changes of a line: in hexadecimal, with a space between them;
+// those of format 1 have none.
 func changesIn(t *testing.T, line string) (all [][]byte) {
 	t.Helper()
 	_, text, _ := strings.Cut(line, ": ")
@@ -102,7 +102,7 @@ func changesIn(t *testing.T, line string) (all [][]byte) {
 	return all
 }
 
-// delivered is a message as it is delivered with changes.
+// delivered returns the delivery of a message with changes.
 func delivered(t *testing.T, stored []byte, changes [][]byte) []byte {
 	t.Helper()
 	b, err := AppendDelivery(nil, stored, &engine.Delivery{TimeToLive: time.Minute, EnqueuedAt: 100, ExpiresAt: 60_100, Sequence: 7}, changes, View{})
@@ -112,7 +112,7 @@ func delivered(t *testing.T, stored []byte, changes [][]byte) []byte {
 	return b
 }
 
-// sameButForCuts wants the same of two messages but for the ends of texts.
+// sameButForCuts checks that two messages are equal except for the ends of texts.
 func sameButForCuts(t *testing.T, name string, x, y []byte) {
 	t.Helper()
 	a, b := decoded(t, x).application, decoded(t, y).application
@@ -122,7 +122,7 @@ func sameButForCuts(t *testing.T, name string, x, y []byte) {
 	for i := range a {
 		s, isText := a[i].Value.(string)
 		u, _ := b[i].Value.(string)
-		const overhead = 14 // bytes by which the forms differ in what is around two texts
+		const overhead = 14 // bytes by which the forms differ around two texts
 		switch {
 		case a[i].Key != b[i].Key || !isText && !reflect.DeepEqual(a[i].Value, b[i].Value):
 			t.Errorf("%s: %+v and %+v", name, a[i], b[i])
@@ -137,7 +137,7 @@ func told(reason, description any) amqp.DeliveryState {
 	return amqp.Rejected{Error: &amqp.Error{Info: amqp.Map{{Key: "DeadLetterReason", Value: reason}, {Key: "DeadLetterErrorDescription", Value: description}}}}
 }
 
-// settledChanges are those of settlements that fit as they are.
+// settledChanges are changes of settlements that fit without cuts.
 func settledChanges(t *testing.T) string {
 	span := amqp.Described{Descriptor: amqp.Symbol("com.microsoft:timespan"), Value: int64(-5)}
 	var each amqp.Map
@@ -179,8 +179,8 @@ func settledChanges(t *testing.T) string {
 	return out.String()
 }
 
-// cutChanges are those of dead-letterings that are cut to what there is room for beside the
-// message's header, for each room.
+// cutChanges are changes of dead-letterings that are cut to the room left by the message's header,
+// for each room.
 func cutChanges(t *testing.T) string {
 	var out strings.Builder
 	number := amqp.Pair{Key: "n", Value: int32(5)}
@@ -208,7 +208,7 @@ func cutChanges(t *testing.T) string {
 	return out.String()
 }
 
-// brokersChanges are those of the broker's own dead-letterings.
+// brokersChanges are changes of the broker's own dead-letterings.
 func brokersChanges(t *testing.T) string {
 	var out strings.Builder
 	all := sha256.New()
@@ -224,8 +224,8 @@ func brokersChanges(t *testing.T) string {
 	return out.String()
 }
 
-// storedBy is the property changes in the events of a settlement of the first message of a queue
-// whose deliveries may fail so often.
+// storedBy returns the property changes in the events of a settlement of the first message of a
+// queue with that maximum delivery count.
 func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) stored {
 	t.Helper()
 	p := engine.NewPartition(0, 1, index.New())
@@ -240,7 +240,7 @@ func storedBy(t *testing.T, state amqp.DeliveryState, header, deliveries int) st
 	return decided(t, p, cmd)
 }
 
-// stored is property changes of events, in the order of these.
+// stored returns the property changes of events, in order.
 type stored [][]byte
 
 func (s stored) String() string {
@@ -257,7 +257,7 @@ func (s *stored) add(changes event.Blob) {
 	}
 }
 
-// decided has a partition decide and apply a command, and returns the property changes in its
+// decided makes a partition decide and apply a command, and returns the property changes in its
 // events.
 func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (found stored) {
 	t.Helper()
@@ -286,14 +286,14 @@ func decided(t *testing.T, p *engine.Partition, cmd engine.Command) (found store
 	return found
 }
 
-// sums is a frame that keeps nothing.
+// sums is a writer that keeps nothing.
 type sums struct{}
 
 func (sums) Base() event.Position { return 0 }
 
 func (sums) AppendBlob(head, _ []byte) (event.Position, uint32) { return 1, event.Sum(head) }
 
-// ruleChanges are those that actions of rules make, with what the broker adds.
+// ruleChanges are changes made by actions of rules, with the broker's additions.
 func ruleChanges(t *testing.T) string {
 	see := &filter.Message{User: []event.Property{
 		{Name: "Color", Value: event.Value{Type: event.String, Text: "blue"}}, {Name: "n", Value: event.Value{Type: event.Int, Bits: 1}},
@@ -316,7 +316,8 @@ func ruleChanges(t *testing.T) string {
 	return out.String()
 }
 
-// changedBy is the property changes in a publishing to a subscription with a rule of that action.
+// changedBy returns the property changes of a message published to a subscription with a rule with
+// that action.
 func changedBy(t *testing.T, action string, sessions bool, see *filter.Message) stored {
 	t.Helper()
 	p := engine.NewPartition(0, 1, index.New())
@@ -339,7 +340,7 @@ func changedBy(t *testing.T, action string, sessions bool, see *filter.Message) 
 		Messages: []engine.Message{{ID: []byte("a"), Body: []byte("x"), Properties: &seen}}})
 }
 
-// settle is the command of an outcome.
+// settle returns the command of an outcome.
 func settle(t *testing.T, state amqp.DeliveryState) *engine.Settle {
 	t.Helper()
 	w, e := SettlementOf(state)

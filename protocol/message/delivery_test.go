@@ -16,7 +16,7 @@ func message(id any, body string) []byte {
 	return amqp.AppendData(m, []byte(body))
 }
 
-// shown is a delivery taken apart.
+// shown is a decoded delivery.
 type shown struct {
 	header      amqp.Header
 	properties  amqp.Properties
@@ -25,7 +25,7 @@ type shown struct {
 	body        string
 }
 
-// decoded takes a delivery apart.
+// decoded decodes a delivery.
 func decoded(t testing.TB, b []byte) (m shown) {
 	t.Helper()
 	s, err := amqp.ScanMessage(b, amqp.DefaultLimits)
@@ -51,7 +51,7 @@ func decoded(t testing.TB, b []byte) (m shown) {
 	return m
 }
 
-// mapOf is what is in a map section.
+// mapOf returns the entries of a map section.
 func mapOf(section []byte) amqp.Map {
 	_, value, _ := amqp.SectionContent(section)
 	v, _, _ := amqp.DecodeValue(value, amqp.DefaultLimits)
@@ -59,7 +59,7 @@ func mapOf(section []byte) amqp.Map {
 	return m
 }
 
-// A delivery costs no memory but that of its bytes.
+// A delivery costs only the memory of its bytes.
 func TestDeliveryAllocations(t *testing.T) {
 	d := &engine.Delivery{Sequence: 1, EnqueuedAt: 1, LockedUntil: 2, Token: event.LockToken{1}, WasScheduled: true}
 	for _, stored := range [][]byte{message("a", "x"), fullMessage()} {
@@ -77,7 +77,7 @@ func TestDeliveryAllocations(t *testing.T) {
 }
 
 // SM-268: a message that was forwarded out of a dead-letter queue names the entity it was in,
-// whatever its sender said of that; of one that was not, that is passed on.
+// whatever its sender set for that. For other messages the sender's value is passed on.
 func TestDeadLetterSource(t *testing.T) {
 	t.Parallel()
 	sent := amqp.AppendSection(nil, amqp.SectionMessageAnnotations, amqp.Map{{Key: amqp.Symbol(keyDeadLetterSource), Value: "sender"}, {Key: amqp.Symbol("user"), Value: "u"}})
@@ -101,8 +101,8 @@ func TestDeadLetterSource(t *testing.T) {
 	}
 }
 
-// Semantics 9.3: a message that was sent through an entity and could not go on is shown with the
-// time to live that it was sent with, which has not begun.
+// Semantics 9.3: a message that was sent through an entity and could not be moved on shows the time
+// to live that it was sent with, which has not begun.
 func TestTimeToLiveAsSent(t *testing.T) {
 	t.Parallel()
 	stored := append(amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(90_000))}), message("a", "x")...)

@@ -19,7 +19,7 @@ func detailed() []byte {
 	return amqp.AppendData(b, make([]byte, 1024))
 }
 
-// What history keeps of a message that is sent.
+// Details that history keeps of a sent message.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	of := func(p amqp.Properties) []byte { return amqp.AppendProperties(nil, &p) }
@@ -41,7 +41,7 @@ func TestDetails(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		message []byte
-		want    string // size of the body, then what is not empty
+		want    string // size of the body, then the details that are not empty
 	}{
 		{"nothing", nil, "0"},
 		{"a body alone", amqp.AppendData(nil, []byte("body")), "9"},
@@ -99,8 +99,7 @@ func showDetails(d *event.Details) string {
 	return out
 }
 
-// A text that is no UTF-8 is left out; none of those that a message may have is (amqp.ScanMessage
-// looks).
+// A text that is not UTF-8 is left out; no valid message has one (amqp.ScanMessage checks).
 func TestDetailOfNoText(t *testing.T) {
 	t.Parallel()
 	for name, raw := range map[string][]byte{
@@ -116,8 +115,7 @@ func TestDetailOfNoText(t *testing.T) {
 	}
 }
 
-// What is kept of a message costs nothing that must be allocated, unless its correlation id is no
-// text.
+// The details of a message need no allocation, unless its correlation id is not a text.
 func TestInspectAllocations(t *testing.T) {
 	m := detailed()
 	if n := testing.AllocsPerRun(100, func() {
@@ -129,7 +127,7 @@ func TestInspectAllocations(t *testing.T) {
 	}
 }
 
-// checkDetails wants what any message's details must be.
+// checkDetails checks the details of any message.
 func checkDetails(t *testing.T, sent []byte, d *event.Details) {
 	t.Helper()
 	for _, text := range [][]byte{d.Subject, d.CorrelationID, d.ContentType, d.TraceParent} {

@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// described is what a message says for the rules, without what is as nearly always.
+// described returns the fields of a message that the rules read, without the usual values.
 func described(m *engine.Message) string {
 	s := fmt.Sprintf("id %s %s", m.IDType, m.ID)
 	if m.HasSession {
@@ -40,8 +40,8 @@ func described(m *engine.Message) string {
 	return s
 }
 
-// SM-261: a message that is moved keeps what it was sent with, and what an action made of its
-// system properties counts where it goes. The second change is a settlement's, or that of another
+// SM-261: a moved message keeps its sent fields, and the changes of its system properties by an
+// action take effect at the destination. The second change is a settlement's, or that of another
 // rule.
 func TestReread(t *testing.T) {
 	t.Parallel()
@@ -105,8 +105,7 @@ func TestReread(t *testing.T) {
 	}
 }
 
-// An action can give a message a session that belongs to another partition, where no receiver would
-// get it.
+// An action can give a message a session of another partition, where no receiver would get it.
 func TestRereadOtherKey(t *testing.T) {
 	t.Parallel()
 	c := event.RuleChanges{System: event.Changes{{Name: "SessionId", Value: event.Value{Type: event.String, Text: "other"}}}}
@@ -116,8 +115,8 @@ func TestRereadOtherKey(t *testing.T) {
 	}
 }
 
-// FuzzReread: whatever stands in a log, a message that can be delivered can be moved, looks there
-// as it did where it was, and can be moved on.
+// FuzzReread: for any content of a log, a message that can be delivered can be moved, looks the
+// same afterwards, and can be moved on.
 func FuzzReread(f *testing.F) {
 	set := event.RuleChanges{Removed: []string{"n"}, Set: event.Changes{{Name: "a", Value: event.Value{Type: event.Int, Bits: 5}}},
 		System: event.Changes{{Name: "MessageId"}, {Name: "Label", Value: event.Value{Type: event.String, Text: "l"}}, {Name: "TimeToLive", Value: span(9)}}}

@@ -15,12 +15,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// ruled encodes what a rule's action did, in the form of format 1.
+// ruled encodes the changes of a rule's action in the form of format 1.
 func ruled(set, removed, system any) []byte {
 	return amqp.AppendValue(nil, amqp.List{set, removed, system})
 }
 
-// inOwnForm is changes of format 1 in the form that followed.
+// inOwnForm returns changes of format 1 in the form that followed.
 func inOwnForm(t testing.TB, changes [][]byte) (own [][]byte) {
 	t.Helper()
 	entries := func(v any) (all event.Changes) {
@@ -55,7 +55,7 @@ func inOwnForm(t testing.TB, changes [][]byte) (own [][]byte) {
 	return own
 }
 
-// inFormat1 is changes as logs of format 1 have them.
+// inFormat1 returns changes in the form of logs of format 1.
 func inFormat1(c *event.RuleChanges) []byte {
 	entries := func(dst []byte, all event.Changes) []byte {
 		dst, mark := amqp.BeginMap(dst)
@@ -74,8 +74,8 @@ func inFormat1(c *event.RuleChanges) []byte {
 	return amqp.EndList(entries(dst, c.System), mark, 3)
 }
 
-// rendered is a message as it is delivered with changes of format 1, which is how it is delivered
-// with the same in the own form.
+// rendered returns the delivery of a message with changes of format 1, which equals that with the
+// same changes in the newer form.
 func rendered(t testing.TB, stored []byte, d *engine.Delivery, v View, changes ...[]byte) shown {
 	t.Helper()
 	b, err := AppendDelivery(nil, stored, d, changes, v)
@@ -200,7 +200,7 @@ func TestOverlaySystem(t *testing.T) {
 	}
 }
 
-// What the engine makes of a rule's action is what is read here.
+// A rule action as encoded by the engine is read here.
 func TestOverlayOfRule(t *testing.T) {
 	t.Parallel()
 	stored := fullMessage()
@@ -244,7 +244,7 @@ func TestOverlayOfRule(t *testing.T) {
 	}
 }
 
-// Stored changes that are not what they must be are damage: nothing of the message is shown.
+// Invalid stored changes are damage: nothing of the message is shown.
 func TestOverlayDamaged(t *testing.T) {
 	t.Parallel()
 	value := func(v any) []byte { return amqp.AppendValue(nil, v) }
@@ -277,7 +277,7 @@ func TestOverlayDamaged(t *testing.T) {
 	}
 }
 
-// The same of the own form.
+// The same for the newer form.
 func TestOwnChangesDamaged(t *testing.T) {
 	t.Parallel()
 	set := func(name string, v event.Value) event.RuleChanges {
@@ -326,14 +326,13 @@ func TestOwnChangesDamaged(t *testing.T) {
 		t.Errorf("a byte too many: % x", out)
 	}
 	again := event.RuleChanges{Removed: []string{"a", "a", "b"}, Set: event.Changes{{Name: "a"}}}
-	// each change may say more of a name
+	// each change may change a name again
 	if _, err := AppendDelivery(nil, message("m", "x"), &engine.Delivery{}, [][]byte{b, again.Append(nil), b}, View{}); err != nil {
 		t.Error(err)
 	}
 }
 
-// FuzzOverlay: whatever stands on the disk in the place of changes, what leaves is a message or
-// nothing.
+// FuzzOverlay: for any bytes stored as changes, the result is a valid message or nothing.
 func FuzzOverlay(f *testing.F) {
 	first, second := amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}}), ruled(amqp.Map{{Key: "color", Value: "c"}}, amqp.List{"n"},
 		amqp.Map{{Key: "Label", Value: nil}, {Key: "PartitionKey", Value: "p"}, {Key: "TimeToLive", Value: dotNet(describedSpan, int64(5))}})
@@ -358,8 +357,8 @@ func FuzzOverlay(f *testing.F) {
 	})
 }
 
-// FuzzOwnChanges: whatever a log has, it is delivered as the same changes in a log of format 1 are,
-// or is damage where those are.
+// FuzzOwnChanges: any changes in a log are delivered like the same changes in a log of format 1, or
+// are damage where those are.
 func FuzzOwnChanges(f *testing.F) {
 	changes := event.RuleChanges{Removed: []string{"n", "absent"}, Set: event.Changes{{Name: "color", Value: event.Value{Type: event.String, Text: "red"}},
 		{Name: "e", Value: event.Value{Type: event.Encoded, Text: "\x54\x05"}}, {Name: "u", Value: event.Value{Type: event.UUID, Text: "0123456789abcdef"}},
@@ -379,7 +378,7 @@ func FuzzOwnChanges(f *testing.F) {
 			for _, p := range c.System { // of another type in format 1, where no broker has put it
 				comparable = comparable && p.Value.Type != event.Encoded
 			}
-			// what is no value, or not one alone, makes other entries of those behind it
+			// a value that is invalid, or not alone, shifts the entries after it
 			for _, p := range c.Set {
 				comparable = comparable && (p.Value.Type != event.Encoded && p.Value.Type != event.UUID || isCarriable(p.Value))
 			}

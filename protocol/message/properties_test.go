@@ -15,12 +15,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// dotNet is a value of a type of .NET.
+// dotNet returns a value of a type of .NET.
 func dotNet(name string, v any) amqp.Described {
 	return amqp.Described{Descriptor: amqp.Symbol(name), Value: v}
 }
 
-// 15.4: what filters see of a value of each AMQP type, and what a rule that holds it shows again.
+// 15.4: a value of each AMQP type as filters read it, and as a rule with it shows it.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -77,7 +77,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// seenAs checks how filters see a value, and how a rule with it is shown.
+// seenAs checks how filters read a value, and how a rule with it is shown.
 func seenAs(t *testing.T, in any, want event.Value, out any) {
 	t.Helper()
 	got := newEncodedValue(amqp.AppendValue(nil, in)).value()
@@ -89,7 +89,7 @@ func seenAs(t *testing.T, in any, want event.Value, out any) {
 	}
 }
 
-// WP-239: decimals are seen exactly, and shown as decimals where .NET can read them.
+// WP-239: decimals are read exactly, and shown as decimals if .NET can read them.
 func TestDecimalValues(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -128,7 +128,7 @@ func decimal128(digits string) amqp.Opaque {
 	return amqp.Opaque{Code: amqp.CodeDecimal128, Bytes: b}
 }
 
-// Not a number is no number, and not what filters cannot see.
+// NaN is not a number, and differs from a value that filters cannot read.
 func TestDecimalNaN(t *testing.T) {
 	t.Parallel()
 	if v := Value(amqp.AppendValue(nil, decimal32(0x7c000000))); v.Type != event.Double || !math.IsNaN(math.Float64frombits(v.Bits)) {
@@ -146,7 +146,7 @@ func TestDecimalReadAsWritten(t *testing.T) {
 	}
 }
 
-// fullMessage has everything that filters see.
+// fullMessage has every property that filters read.
 func fullMessage() []byte {
 	b := amqp.AppendHeader(nil, &amqp.Header{TTL: amqp.Some(uint32(90_000))})
 	b = amqp.AppendSection(b, amqp.SectionDeliveryAnnotations, amqp.Map{{Key: amqp.Symbol("x"), Value: "y"}})
@@ -166,8 +166,8 @@ func fullMessage() []byte {
 	return amqp.AppendData(b, []byte("body"))
 }
 
-// 15.4, SM-348: the system properties of a message, and its application properties in order; what
-// is left out is null.
+// 15.4, SM-348: the system properties of a message, and its application properties in order;
+// missing ones are null.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	var m filter.Message
@@ -196,7 +196,7 @@ func TestProperties(t *testing.T) {
 	if !cmp.Equal(m.User, user) {
 		t.Errorf("%+v (-want +got):\n%s", m.User, cmp.Diff(user, m.User))
 	}
-	// nothing of the one before stays
+	// nothing of the previous message stays
 	for _, bare := range [][]byte{nil, amqp.AppendData(nil, []byte("x")), amqp.AppendSection(nil, amqp.SectionValue, "x")} {
 		if _, err := Properties(bare, &m); err != nil || m.System != [filter.SystemCount]event.Value{} || len(m.User) > 0 {
 			t.Errorf("%v %+v; want m.System == [filter.SystemCount]event.Value{} && len(m.User) <= 0", err, m)
@@ -221,7 +221,7 @@ func TestPropertiesIrregular(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, reading its properties ends, agrees with the decoder, and keeps nothing of
+// For any input of a peer, reading its properties ends, agrees with the decoder, and keeps none of
 // its bytes.
 func FuzzProperties(f *testing.F) {
 	f.Add(fullMessage())
@@ -256,7 +256,7 @@ func FuzzProperties(f *testing.F) {
 	})
 }
 
-// The properties of a message cost one allocation, however many they are.
+// The properties of a message cost one allocation, whatever their number.
 func TestPropertiesAllocations(t *testing.T) {
 	m := benchmarkMessage()
 	s, err := amqp.ScanMessage(m, amqp.DefaultLimits)
@@ -280,7 +280,7 @@ func benchmarkMessage() []byte {
 	return amqp.AppendData(b, make([]byte, 1024))
 }
 
-// BenchmarkProperties is what a message with ten properties costs before a filter looks at it.
+// BenchmarkProperties measures the cost of a message with ten properties before a filter reads it.
 func BenchmarkProperties(b *testing.B) {
 	m := benchmarkMessage()
 	s, err := amqp.ScanMessage(m, amqp.DefaultLimits)

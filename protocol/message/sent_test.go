@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// testLimits are those of a broker that is set up without any.
+// testLimits are the limits of a broker without settings.
 var testLimits = Limits{Decode: amqp.DefaultLimits, IDLength: 128, PropertySize: 32 << 10, HeaderSize: 64 << 10}
 
 func TestSplice(t *testing.T) {
@@ -63,7 +63,7 @@ func TestSplice(t *testing.T) {
 	}
 }
 
-// Whatever a peer sends, a message that passes the checks can be given an id, passes them again
+// For any input of a peer, a message that passes the checks can be given an id, passes them again
 // with it, and keeps its body.
 func FuzzInspect(f *testing.F) {
 	f.Add(fullMessage())
@@ -96,8 +96,8 @@ func FuzzInspect(f *testing.F) {
 	})
 }
 
-// BenchmarkInspect is the check of a message of 1 KiB as SDKs send it: with little beside its body,
-// and with what traces and conversations need.
+// BenchmarkInspect measures the check of a message of 1 KiB as SDKs send it: with little besides
+// its body, and with the fields that traces and conversations need.
 func BenchmarkInspect(b *testing.B) {
 	plain := amqp.AppendProperties(nil, &amqp.Properties{MessageID: "0123456789abcdef0123456789abcdef"})
 	for _, m := range []struct {

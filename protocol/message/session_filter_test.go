@@ -8,8 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// 4.2: the session filter in all its shapes, and what is refused where it, or any other, is not
-// known.
+// 4.2: the session filter in all its forms, and the refusal of invalid and unknown filters.
 func TestReadFilters(t *testing.T) {
 	t.Parallel()
 	described := func(descriptor, v any) amqp.Described { return amqp.Described{Descriptor: descriptor, Value: v} }
@@ -17,7 +16,7 @@ func TestReadFilters(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		filters amqp.Map
-		want    string // the id, "*": any, "": no filter, with a space: refused so
+		want    string // the id, "*": any, "": no filter, with a space: the text of the refusal
 	}{
 		{"none", nil, ""},
 		{"by id", one(keySessionFilter, "a"), "a"},
@@ -58,8 +57,8 @@ func TestReadFilters(t *testing.T) {
 	}
 }
 
-// 0.11: the answer has the key and the shape of the attach. It looks for a session a little shorter
-// than the client waits.
+// 0.11: the answer has the key and the form of the attach. The wait for a session is a little
+// shorter than the client's.
 func TestSessionFilterAnswers(t *testing.T) {
 	t.Parallel()
 	filters := amqp.Map{{Key: amqp.Symbol("other"), Value: nil}, {Key: "mine", Value: amqp.Described{Descriptor: amqp.Symbol(keySessionFilter), Value: nil}}}

@@ -11,8 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// 4.6, 5.3: which outcome each delivery state asks for, and what it is refused with that asks for
-// none.
+// 4.6, 5.3: the outcome of each delivery state, and the refusal of states without one.
 func TestSettlementOf(t *testing.T) {
 	t.Parallel()
 	list := amqp.Map{{Key: "k", Value: amqp.List{}}}
@@ -29,7 +28,7 @@ func TestSettlementOf(t *testing.T) {
 		{"modified", amqp.Modified{}, engine.Abandon, ""},
 		{"undeliverable here", amqp.Modified{UndeliverableHere: true}, engine.Defer, ""},
 		{"rejected", amqp.Rejected{}, engine.MoveToDeadLetter, ""},
-		// whoever knows transactions asks for the outcome in it
+		// the code for transactions asks for the outcome in it
 		{"transactional", amqp.TransactionalState{}, 0, amqp.CondNotImplemented},
 		{"a key that is no string", amqp.Modified{MessageAnnotations: amqp.Map{{Key: int32(1), Value: "v"}}}, engine.Abandon, amqp.CondArgumentError},
 		{"a list", amqp.Modified{MessageAnnotations: list}, engine.Abandon, amqp.CondArgumentError},
@@ -46,8 +45,8 @@ func TestSettlementOf(t *testing.T) {
 	}
 }
 
-// 6.3: update-disposition says the same in words. Reason and description of its own count, not
-// those among the properties.
+// 6.3: update-disposition says the same in words. Its own reason and description count, not those
+// among the properties.
 func TestDispositionOf(t *testing.T) {
 	t.Parallel()
 	properties := amqp.Map{{Key: "n", Value: int32(5)}, {Key: "DeadLetterReason", Value: "theirs"}}
@@ -79,8 +78,8 @@ func TestDispositionOf(t *testing.T) {
 	}
 }
 
-// FuzzChanges: whatever properties a client changes, a receiver gets them as package amqp encodes
-// them, and as it got them from a log of format 1, which has the map in that encoding.
+// FuzzChanges: for any properties that a client changes, a receiver gets them as package amqp
+// encodes them, and as it got them from a log of format 1, which has the map in that encoding.
 func FuzzChanges(f *testing.F) {
 	f.Add(amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: "b"}, {Key: amqp.Symbol("c"), Value: int64(1)}, {Key: "d", Value: amqp.UUID{1}}}))
 	f.Add(amqp.AppendValue(nil, amqp.Map{{Key: "a", Value: string(make([]byte, 300))}, {Key: "b", Value: dotNet(describedSpan, int64(5))}, {Key: "c"}}))

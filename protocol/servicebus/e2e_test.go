@@ -53,7 +53,7 @@ func startBrokerWith(t testing.TB, limits servicebus.Limits, queues ...string) *
 	return b
 }
 
-// startBrokerIn starts a broker on what is in a directory.
+// startBrokerIn starts a broker on the data in a directory.
 func startBrokerIn(t testing.TB, dir string, limits servicebus.Limits) *broker {
 	t.Helper()
 	return startBrokerOn(t, dir, 2, limits, host.Options{Properties: message.Properties})
@@ -282,7 +282,7 @@ func TestSDKBatchAndLarge(t *testing.T) {
 	}
 }
 
-// WP-048, WP-049, WP-057, WP-058: what a client may not do, as the SDK reports it.
+// WP-048, WP-049, WP-057, WP-058: forbidden operations, as the SDK reports them.
 func TestSDKRefusals(t *testing.T) {
 	b := startBroker(t, "orders")
 	ctx := timeout(t)
@@ -350,9 +350,9 @@ func TestSDKManyAtOnce(t *testing.T) {
 	b := startBroker(t, "orders")
 	c, ctx := b.root(t), timeout(t)
 	s := must(c.NewSender("orders", nil))(t)
-	// Opens the link: the SDK does not look again behind the lock it does that under, so two first
-	// sends at once would open two, and nobody ends what renews the token of the one that is
-	// overwritten.
+	// Opens the link: the SDK does not check again under the lock that it takes for that. So two
+	// first sends at once would open two links, and the token renewal of the overwritten one would
+	// never end.
 	must(s.NewMessageBatch(ctx, nil))(t)
 	const workers, each = 50, 60
 	var wg sync.WaitGroup

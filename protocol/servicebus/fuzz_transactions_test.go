@@ -43,7 +43,7 @@ func transactionScripts(t testing.TB) (scripts [][]byte) {
 		for _, outcome := range []amqp.DeliveryState{amqp.StateAccepted, amqp.StateReleased, amqp.Modified{UndeliverableHere: true}, amqp.Rejected{}, nil} {
 			add(grouped, script(sender(3, "t"), send(3, 1, false), settle(outcome, false), settle(outcome, true)), end, script(settle(amqp.StateAccepted, false)))
 		}
-		// of which nobody knows what a commit did
+		// transactions whose commit has an unknown outcome
 		add(script(coordinator, filtered(2, "a"), fuzzCredit()), declare, script(settle(amqp.StateAccepted, false)), end)
 		add(grouped, script(receiver(4, "s"), receiver(5, "t/subscriptions/u"), sender(6, "s", amqp.Pair{Key: amqp.Symbol(keyDestination), Value: "q"})), end)
 		add(script(coordinator, sender(1, "q", amqp.Pair{Key: amqp.Symbol(keyDestination), Value: "sb://h/t"})), declare, script(send(1, 1, false)), end)

@@ -11,8 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// handing has the engine asked for nothing that is sent, and notes what it would have been asked:
-// "via/destination".
+// handing sends nothing to the engine, and notes the destinations of sends: "via/destination".
 func (b *bench) handing() (asked *[]string) {
 	asked = new([]string)
 	b.broker.refuse(func(cmd engine.Command) error {
@@ -161,7 +160,7 @@ func TestTransferRights(t *testing.T) {
 		p.attachVia(3, "q2", "q")
 		expect[*amqp.Attach](p)
 		expect[*amqp.Flow](p)
-		time.Sleep(2 * time.Minute) // what is left is the right to the entity that only hands over
+		time.Sleep(2 * time.Minute) // only the right to the handing entity is left
 		if d := expect[*amqp.Detach](p); d.Error == nil || d.Handle != 3 || !strings.Contains(d.Error.Description, "RenewToken") || !strings.Contains(d.Error.Description, "sb://ns/q'") {
 			t.Errorf(`%+v; want d.Error != nil && d.Handle == 3 && strings.Contains(d.Error.Description, "RenewToken") && strings.Contains(d.Error.Description, "sb://ns/q'")`, d.Error)
 		}
@@ -252,9 +251,9 @@ func TestTransferEntitiesChange(t *testing.T) {
 	})
 }
 
-// WP-199, SM-244, SM-245: what is received in one entity is completed, and what follows is sent to
-// a queue and a topic: all of it with the commit, or nothing. Via a subscription it goes through
-// the topic. Outside a transaction a transfer is one too.
+// WP-199, SM-244, SM-245: a message received in one entity is completed, and others are sent to a
+// queue and a topic: all of it with the commit, or nothing. Via a subscription the messages are
+// sent through the topic. Outside a transaction a transfer is possible as well.
 func TestSendViaArrives(t *testing.T) {
 	for _, commit := range []bool{true, false} {
 		for _, from := range []string{"q", "t/subscriptions/u"} {
@@ -305,8 +304,8 @@ func (b *bench) arrives(entity, want string) {
 	b.shows(entity, want)
 }
 
-// WP-087: with the property, and in a transaction, too; an entity that takes no messages of its own
-// hands over all the same.
+// WP-087: with the property, and also in a transaction; an entity that accepts no messages still
+// hands over.
 func TestSendViaExplicitArrives(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q", newMessage("1", "x"))

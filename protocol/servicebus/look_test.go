@@ -99,7 +99,7 @@ func causes(t *testing.T, all map[string]func(b *bench)) {
 	}
 }
 
-// TestLookAtCredit: what is said of receivers and their connections, for each cause of
+// TestLookAtCredit checks the verdicts on receivers and their connections, for each cause of
 // guide/waiting.md.
 func TestLookAtCredit(t *testing.T) {
 	causes(t, map[string]func(b *bench){
@@ -146,7 +146,7 @@ func TestLookAtCredit(t *testing.T) {
 	})
 }
 
-// TestLookAtMessages: what is said of messages and where they are, for each cause of
+// TestLookAtMessages checks the texts about messages and their places, for each cause of
 // guide/waiting.md.
 func TestLookAtMessages(t *testing.T) {
 	causes(t, map[string]func(b *bench){
@@ -192,7 +192,7 @@ func TestLookAtMessages(t *testing.T) {
 	})
 }
 
-// TestLookAtRefused: what is said of receivers that are refused, and of sessions, for each cause of
+// TestLookAtRefused checks the texts about refused receivers, and about sessions, for each cause of
 // guide/waiting.md.
 func TestLookAtRefused(t *testing.T) {
 	causes(t, map[string]func(b *bench){
@@ -313,8 +313,8 @@ func TestNoMemoryToDeliver(t *testing.T) {
 	})
 }
 
-// TestWhatPartitionsWaitFor: a disk that is slow, behind or hangs, and a full mailbox, are told of
-// although the partition does not answer; what is not durable is not told.
+// TestWhatPartitionsWaitFor: a slow, backlogged or hanging disk, and a full mailbox, are reported
+// although the partition does not answer. State that is not durable is not reported.
 func TestWhatPartitionsWaitFor(t *testing.T) {
 	for want, test := range map[string]func(b *bench, send func(messages int), idle []engine.Request){
 		"1 delivery waits for the disk":           func(*bench, func(int), []engine.Request) {},
@@ -399,8 +399,8 @@ func TestLooksAreBounded(t *testing.T) {
 	})
 }
 
-// TestLooksAmongTraffic: looks and deliveries do not disturb each other, and whoever looks sees
-// each receiver once.
+// TestLooksAmongTraffic: looks and deliveries do not disturb each other, and every look shows each
+// receiver once.
 func TestLooksAmongTraffic(t *testing.T) {
 	t.Parallel()
 	bubble(t, nil, func(b *bench) {

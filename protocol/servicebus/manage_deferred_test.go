@@ -72,7 +72,7 @@ func TestReceiveDeferred(t *testing.T) {
 		for _, bad := range []amqp.Map{nil, byNumber(uint32(2), int64(2)), byNumber(uint32(1)), {{Key: "sequence-numbers", Value: make(amqp.List, maxDeferred+1)}}} {
 			p.managedWith(400, amqp.CondArgumentError, "receive-by-sequence-number", bad)
 		}
-		p.quiet(time.Minute) // SM-125: the end of the lock leaves it deferred, too
+		p.quiet(time.Minute) // SM-125: the end of the lock leaves it deferred as well
 	})
 }
 
@@ -149,7 +149,7 @@ func TestDotnetDeferredSettledTwice(t *testing.T) {
 		}
 		// all or none
 		p.disposed(410, amqp.CondMessageLockLost, "completed", []amqp.UUID{tokens[1], tokens[0]}, named)
-		// of nobody knows what
+		// with an unknown outcome
 		p.disposed(410, amqp.CondSessionLockLost, "completed", []amqp.UUID{{15: 0x10}}, named)
 		p.detach(2)
 		p.disposed(410, amqp.CondSessionLockLost, "completed", tokens[1:], named)
@@ -321,8 +321,8 @@ func TestMemoryForDeferred(t *testing.T) {
 	})
 }
 
-// WP-230: where the memory ends between two partitions of one request, the locks that the first of
-// them has given are given back.
+// WP-230: if memory runs out between two partitions of one request, the locks of the first
+// partition are released.
 func TestMemoryEndsBetweenPartitions(t *testing.T) {
 	scarce(t, func(b *bench, memory *budget.Budget, others *budget.Share) {
 		b.queue("wide", partitioned(nil))

@@ -39,7 +39,7 @@ type ids map[string]any
 
 var shortened = regexp.MustCompile(`[0-9a-f]{8}…`)
 
-// fill is v with what is known, as package amqp takes it.
+// fill returns v with the known parts filled in, in the form for package amqp.
 func (ids ids) fill(v any) any {
 	list := func(values []any) (all []any) {
 		for _, v := range values {
@@ -81,8 +81,8 @@ func (ids ids) fill(v any) any {
 	return v
 }
 
-// guess is a value that the client sends, of which the text leaves something open. What has not
-// been seen yet the client makes.
+// guess is a value that the client sends, whose text leaves a part open. The client makes up parts
+// that are not known yet.
 func (ids ids) guess(u unknown) any {
 	switch u.kind {
 	case 't':
@@ -118,7 +118,7 @@ func (ids ids) guess(u unknown) any {
 	return []byte(known)
 }
 
-// matcher compares what a text says with what was decoded, and learns ids from it.
+// matcher compares a text with decoded values, and learns ids from them.
 type matcher struct {
 	ids     ids
 	exact   bool // also the fields of performatives that the text does not have

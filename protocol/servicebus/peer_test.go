@@ -22,13 +22,13 @@ type peerConn struct {
 	*bench
 	net      net.Conn
 	in       chan received
-	early    []received // came, and are still to be read before what is in in
+	early    []received // received, and to be read before those in in
 	header   bool
 	sent     uint32        // by put
 	idle     time.Duration // the idle-time-out that the broker advertised
 	most     atomic.Uint32 // bytes of a frame, as the open said; 0: any
 	spoken   spokenOf
-	gathers  bool // what is written waits in gathered
+	gathers  bool // written bytes wait in gathered
 	gathered []byte
 }
 
@@ -58,7 +58,7 @@ type received struct {
 
 func (b *bench) dial() *peerConn { return b.dialAs(func(nc net.Conn) net.Conn { return nc }) }
 
-// dialAs is dial with what the broker sees of the connection.
+// dialAs is dial with the broker's end of the connection.
 func (b *bench) dialAs(wrap func(net.Conn) net.Conn) *peerConn {
 	client, server := net.Pipe()
 	go b.server.ServeConn(wrap(server))
@@ -174,7 +174,7 @@ func bringForward[T amqp.Performative](p *peerConn) {
 	}
 }
 
-// expect is the next frame, which must be of type T; flows in front of it are passed over.
+// expect returns the next frame, which must be of type T; it skips flows before it.
 func expect[T amqp.Performative](p *peerConn) T {
 	p.Helper()
 	for {

@@ -35,7 +35,7 @@ func (c *choppy) Read(dst []byte) (int, error) {
 	return n, nil
 }
 
-// readAll returns what a reader hands on of a stream, and how it ends. Every part must be whole
+// readAll returns the results of a reader for a stream, and its end. Every result must have whole
 // frames.
 func readAll(t *testing.T, source *choppy, maxFrame uint32) (handed []byte, end error) {
 	t.Helper()
@@ -111,7 +111,7 @@ func TestExtendedHeader(t *testing.T) {
 		p.next()
 		frame := slices.Insert(amqp.AppendFrame(nil, 0, &amqp.Open{ContainerID: "c"}, nil), amqp.FrameHeaderSize, []byte("more")...)
 		binary.BigEndian.PutUint32(frame, uint32(len(frame)))
-		frame[4]++ // words in front of the body
+		frame[4]++ // words before the body
 		p.raw(frame)
 		expect[*amqp.Open](p)
 	})

@@ -22,7 +22,7 @@ import (
 )
 
 // WP-255, WP-256: the frames that the .NET SDK sends, as recorded, and the answers to them. A file
-// is a script; the README beside them says what its lines mean.
+// is a script; the README in its folder explains the lines.
 func TestDotnetRecordings(t *testing.T) {
 	files, err := filepath.Glob("testdata/dotnet/*.txt")
 	if err != nil || len(files) == 0 {
@@ -255,7 +255,7 @@ func (s *replay) send(c *replayConn, channel uint16, line, digits string) {
 	}
 }
 
-// sendBody sends a frame, of which these are performative and payload.
+// sendBody sends a frame with this performative and payload.
 func (c *replayConn) sendBody(channel uint16, body []byte) {
 	p, _, err := amqp.DecodePerformative(body, amqp.DefaultLimits)
 	if err != nil {

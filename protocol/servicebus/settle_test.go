@@ -160,7 +160,8 @@ func TestSettleRange(t *testing.T) {
 	})
 }
 
-// A disposition costs what waits to be settled, not what it names: a thousand of these took 16 s.
+// The cost of a disposition depends on the deliveries that wait to be settled, not on those that it
+// names: a thousand of these took 16 s.
 func TestSettleWideRange(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -304,8 +305,8 @@ func TestLockRunsFromTaking(t *testing.T) {
 	})
 }
 
-// A read from the log that takes longer than locks last: of the deliveries that it brought, too,
-// none is sent whose lock has ended.
+// A read from the log takes longer than locks last: none of its deliveries is sent either whose
+// lock has ended.
 func TestLockEndsWhileReading(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)

@@ -19,9 +19,9 @@ func (p *peerConn) receiverOf(source *amqp.Source, target *amqp.Target, mode amq
 	return expect[*amqp.Attach](p)
 }
 
-// 4.1, 4.7: of what a peer asks of its link the answer has what holds, field by field: nothing
-// outlives the link, no outcome is given in the peer's stead, only known outcomes are possible, and
-// messages are handed out by move, but for browsers of queues.
+// 4.1, 4.7: the answer has the requested features of a link that the broker honours, field by
+// field: nothing outlives the link, the broker gives no outcome on behalf of the peer, only known
+// outcomes are possible, and messages are moved, except for browsers of queues.
 func TestAnswerHasWhatHolds(t *testing.T) {
 	topics(t, func(b *bench) {
 		lifetime := amqp.Map{{Key: amqp.Symbol("lifetime-policy"), Value: "x"}}
@@ -66,7 +66,7 @@ func TestAnswerHasWhatHolds(t *testing.T) {
 	})
 }
 
-// Semantics.md 20: what is not there is refused by its name.
+// Semantics.md 20: features that do not exist are refused by name.
 func TestRefusedByName(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for name, test := range map[string]struct {
@@ -148,7 +148,7 @@ func TestUnknownFilters(t *testing.T) {
 					}
 				}
 				p.net.Close()
-				synctest.Wait() // a session it holds is given back
+				synctest.Wait() // a session it holds is released
 			}
 		}
 		twice := b.root()
@@ -369,7 +369,7 @@ func TestBrowseDrains(t *testing.T) {
 	}
 }
 
-// Credit that a browser takes back costs it nothing: what it was not shown comes with the next.
+// Credit that a browser withdraws costs it nothing: the messages follow with the next credit.
 func TestBrowseCreditTakenBack(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		for i := range 100 {

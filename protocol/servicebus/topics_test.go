@@ -96,7 +96,7 @@ func TestTopicAddresses(t *testing.T) {
 	})
 }
 
-// SM-043 and 8.3: what a link to a topic or subscription is refused for, and in which order.
+// SM-043 and 8.3: reasons to refuse a link to a topic or subscription, and their order.
 func TestTopicLinksRefused(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.Links = 3 }, func(b *bench) {
 		b.topic("t", nil)
@@ -252,8 +252,8 @@ func TestTopicBatch(t *testing.T) {
 	})
 }
 
-// SM-309, semantics.md 16.1: a disabled subscription goes on collecting; what a disabled topic gave
-// out can be received.
+// SM-309, semantics.md 16.1: a disabled subscription continues to collect; messages that a disabled
+// topic has distributed can be received.
 func TestTopicStatus(t *testing.T) {
 	topics(t, func(b *bench) {
 		status := func(s event.Status) func(*event.Properties) { return func(p *event.Properties) { p.Status = s } }
@@ -283,9 +283,9 @@ func TestTopicStatus(t *testing.T) {
 	})
 }
 
-// SM-043, SM-409, WP-240: a peek on a topic shows what is scheduled there, also behind a receiver
-// of the topic, which some SDKs attach first. The receiver gets nothing: it is detached as soon as
-// it gives credit, and no answer is taken to it.
+// SM-043, SM-409, WP-240: a peek on a topic shows its scheduled messages, even after a receiver of
+// the topic was attached, which some SDKs do first. The receiver gets nothing: it is detached as
+// soon as it gives credit, and no answer is sent to it.
 func TestTopicPeek(t *testing.T) {
 	for name, partitioned := range map[string]bool{"plain": false, "partitioned": true} {
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestTopicSchedule(t *testing.T) {
 	})
 }
 
-// 6.3, 14.2: what the management nodes of topics and subscriptions do not do.
+// 6.3, 14.2: operations that the management nodes of topics and subscriptions do not have.
 func TestTopicOperationsRefused(t *testing.T) {
 	topics(t, func(b *bench) {
 		topic, subscription, dead, queue := b.node("t"), b.node("t/Subscriptions/u"), b.node("t/Subscriptions/u/$DeadLetterQueue"), b.node("q")
@@ -485,7 +485,7 @@ func TestTopicSessions(t *testing.T) {
 	})
 }
 
-// A topic's sends count for what filters see of them, too: reading pauses, and goes on when they
+// The filter data of sends to a topic counts as well: reading pauses, and continues when the sends
 // are answered (reliability.md S15).
 func TestTopicBufferedIn(t *testing.T) {
 	const messages = 100

@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Frames are handled in their order, whether run handles them or the reader does by itself, and
-// those that come while there is no room for their answers wait.
+// Frames are handled in their order, whether run or the reader handles them. Frames that arrive
+// while there is no room for their answers wait.
 func TestTurns(t *testing.T) {
 	const messages = 600
 	for name, change := range map[string]func(*Options){
@@ -58,8 +58,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// The reader has no turn while somebody else has it, and handles nothing before what was read
-// earlier, or when the peer has to wait, or behind the end.
+// The reader has no turn while another goroutine has it. It handles nothing before the results of
+// earlier reads, while the peer has to wait, or after the end.
 func TestReaderMustWait(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.root()

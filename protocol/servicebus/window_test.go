@@ -55,7 +55,7 @@ func TestIncomingWindow(t *testing.T) {
 	}
 }
 
-// WP-125: credit that is taken back is not used, and what is granted later counts from there.
+// WP-125: withdrawn credit is not used, and later credit counts from there.
 func TestCreditTakenBack(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -70,7 +70,7 @@ func TestCreditTakenBack(t *testing.T) {
 		p.credit(2, 0, 0, false)
 		synctest.Wait()
 		got := uint32(0)
-		for ; len(p.in) > 0; got++ { // what was on its way
+		for ; len(p.in) > 0; got++ { // deliveries that were on their way
 			p.receive()
 		}
 		p.quiet(time.Minute)
@@ -109,7 +109,7 @@ func TestBatchSize(t *testing.T) {
 			t.Errorf("%+v; want limit == uint64(1 << 20) && a.MaxMessageSize.Value == 2 << 20", a)
 		}
 		batch := func(n int) []byte { return amqp.AppendData(nil, newMessage("m", strings.Repeat("x", n))) }
-		around := len(batch(1000)) - 1000 // what is around the body
+		around := len(batch(1000)) - 1000 // size of everything except the body
 		send := func(handle uint32, format uint32, m []byte) amqp.DeliveryState {
 			for first := true; first || len(m) > 0; first = false {
 				n := min(len(m), 60000)
@@ -146,8 +146,8 @@ func TestBatchSize(t *testing.T) {
 	})
 }
 
-// AMQP 2.5.6: what the peer takes is counted in serial numbers: it may have seen the end of their
-// range and we its beginning.
+// AMQP 2.5.6: accepted transfers are counted in serial numbers: the peer may be at the end of their
+// range and the broker at the beginning.
 func TestWindowOverTheEndOfNumbers(t *testing.T) {
 	for _, c := range []struct {
 		seen, next uint32

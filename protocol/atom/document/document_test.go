@@ -117,8 +117,7 @@ func value(t *testing.T, typ, text string) (string, error) {
 	return out, nil
 }
 
-// MA-084: the type that was sent is the type that comes back, a time in the zone it was sent with
-// and with seven digits.
+// MA-084: the type of a value is kept, and a time keeps its zone and seven digits.
 func TestValues(t *testing.T) {
 	t.Parallel()
 	const schema = `" xmlns:d6p1="http://www.w3.org/2001/XMLSchema">`
@@ -156,7 +155,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// MA-030, MA-031: canonical order, and what an answer to a PUT leaves out.
+// MA-030, MA-031: canonical order, and the elements that an answer to a PUT leaves out.
 func TestWriteQueue(t *testing.T) {
 	t.Parallel()
 	d := &Description{Kind: event.Queue, CreatedAt: 1767225600000, UpdatedAt: 1767225600120}
@@ -211,8 +210,8 @@ func order(text string) string {
 	return strings.Join(names, " ")
 }
 
-// The order of topics and subscriptions, and what depends on the version (management-api.md 1.3,
-// 3.3, 3.4).
+// The order for topics and subscriptions, and the elements that depend on the version
+// (management-api.md 1.3, 3.3, 3.4).
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -265,7 +264,7 @@ func TestWriteRule(t *testing.T) {
 	}
 }
 
-// MA-061: rules and rights keep their order, and have the times that somebody gave.
+// MA-061: rules and rights keep their order, and have the times that were set.
 func TestAccessRules(t *testing.T) {
 	t.Parallel()
 	const text = `<QueueDescription` + open + `<AuthorizationRules><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Send</AccessRights><AccessRights>Manage</AccessRights><AccessRights>Listen</AccessRights></Rights><CreatedTime>2026-01-01T00:00:00Z</CreatedTime><ModifiedTime>2026-01-01T00:00:01Z</ModifiedTime><KeyName>z</KeyName><PrimaryKey>p</PrimaryKey><SecondaryKey>s</SecondaryKey></AuthorizationRule><AuthorizationRule i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue><Rights><AccessRights>Listen</AccessRights></Rights><KeyName>a</KeyName><PrimaryKey></PrimaryKey><SecondaryKey></SecondaryKey></AuthorizationRule></AuthorizationRules>`
@@ -297,7 +296,7 @@ func TestRequestForm(t *testing.T) {
 	}
 }
 
-// MA-072: links, self first; what a client reads out of a feed.
+// MA-072: links, self first; the parts of a feed that clients read.
 func TestFeed(t *testing.T) {
 	t.Parallel()
 	feed := &Feed{Title: "Queues", ID: "https://h/$Resources/queues?a=b&c", Updated: 1767225600999, Self: "https://h/$Resources/queues?a=b&c", Next: "https://h/next?%24skip=1&%24top=1"}
@@ -324,7 +323,7 @@ func TestFeed(t *testing.T) {
 	}
 }
 
-// MA-043: the feed of an address where nothing is.
+// MA-043: the feed for a path that does not exist.
 func TestNotFound(t *testing.T) {
 	t.Parallel()
 	text := string(AppendNotFound(nil, "uuid:x;id=1", 1767225600000))

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// S28: what is refused whatever it says, at the limit and one beyond.
+// S28: input that is refused whatever its content, at the limit and one beyond.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	queue := func(inside string) string {
@@ -54,7 +54,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What is well-formed and says nothing that can be done.
+// Well-formed documents that describe nothing valid.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	queue := func(inside string) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// what stands for the arguments of a request that has some.
+// used as the arguments of a request that has some.
 type arguments struct {
 	Text   string            `json:"text"`
 	Number int               `json:"number"`
@@ -54,7 +54,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// What is taken can be written and read again, and says the same; nothing else does harm.
+// Accepted input can be written and read again, with the same meaning; other input does no harm.
 func FuzzArguments(f *testing.F) {
 	f.Add([]byte(`{"text":"a","number":3,"map":{"a":"b"}}`))
 	f.Add([]byte(`{"map":{}}`))
@@ -77,7 +77,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// Reading any answer, whoever sent it, does no harm.
+// Reading any answer, from any server, does no harm.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"partitions":[{"id":1,"state":"fenced","since":"2030-01-02T03:04:05Z","cause":"x","by":"y"}]}`))
 	f.Add([]byte(`{"error":{"code":"busy","message":"x"}}`))
