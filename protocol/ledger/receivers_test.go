@@ -131,7 +131,7 @@ func TestVerdictOfPartitions(t *testing.T) {
 }
 
 // TestObstacles: causes that keep every receiver from messages, as far as they need no client.
-func TestNobodyReceives(t *testing.T) {
+func TestObstacles(t *testing.T) {
 	t.Parallel()
 	full := []engine.PartitionNow{{Answered: true, Attached: 5, MaxAttached: 5}}
 	for _, c := range []struct {
