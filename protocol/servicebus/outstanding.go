@@ -17,7 +17,7 @@ type outstanding struct {
 	// receivers that wanted more than the limit left at their last check, those that have waited
 	// longest first
 	short []*receiver
-	// receivers among them that will be checked again, with room for one delivery each
+	// number of receivers that will be checked again, with room for one delivery each
 	woken int
 }
 

@@ -127,7 +127,7 @@ type Runtime struct {
 	Active, DeadLetter, Scheduled, Transfer, TransferDeadLetter int
 
 	SizeBytes          int64
-	Subscriptions      int // of a topic, as are the other fields
+	Subscriptions      int // of a topic, as are the next two
 	SQLFilters         int
 	CorrelationFilters int
 	// Unknown is set if the broker does not know the counts of messages and the size, which are 0
