@@ -81,7 +81,7 @@ func (s arrivalsOf) arrive(a *event.Arrival, ev event.Event) {
 		return
 	}
 	if s.arrived.has(a.Source, a.Number) || a.Number < a.Floor {
-		panic(fmt.Sprintf("index: %T of transfer %d of slice %v with floor %d in slice %v, which has it", ev, a.Number, a.Source, a.Floor, s.id))
+		panic(fmt.Sprintf("index: %T of transfer %d of slice %v with floor %d in slice %v, which has it already", ev, a.Number, a.Source, a.Floor, s.id))
 	}
 	src := s.from(a.Source)
 	src.raise(a.Floor)
@@ -106,7 +106,7 @@ func (s arrivalsOf) forget(ev *event.SourceForgotten) {
 	a := s.edit()
 	i, ok := a.place(ev.Source)
 	if !ok {
-		panic(fmt.Sprintf("index: %T %v in slice %v, to which nothing came from there", ev, ev.Source, s.id))
+		panic(fmt.Sprintf("index: %T %v in slice %v, which has no arrivals from it", ev, ev.Source, s.id))
 	}
 	a.sources = slices.Delete(a.sources, i, i+1)
 	if len(a.sources) == 0 {

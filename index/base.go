@@ -267,7 +267,7 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 		return nil
 	}
 	if r.slice.slice == nil || r.order != id {
-		return fmt.Errorf("%v of slice %v, which is not there yet", ev.Kind(), id)
+		return fmt.Errorf("%v before its slice %v", ev.Kind(), id)
 	}
 	return r.contents(ev)
 }
@@ -276,7 +276,7 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 func (r *Restoring) catalogue(ev *event.CatalogueRestored) error {
 	x, c := r.x, &r.x.Catalogue
 	if numbers := ev.NextOrigin != 0; numbers == r.begun || r.slice.slice != nil {
-		return fmt.Errorf("%v in another place", ev.Kind())
+		return fmt.Errorf("%v out of place", ev.Kind())
 	} else if numbers {
 		r.begun = true
 		c.last, x.nextOrigin, x.clock = ev.LastEntity, ev.NextOrigin, Clock{ev.ClockNumber, int64(ev.ClockShift)}
@@ -294,7 +294,7 @@ func (r *Restoring) catalogue(ev *event.CatalogueRestored) error {
 	}
 	e := c.at(id)
 	if e == nil {
-		return fmt.Errorf("rules of entity %d, which is not there", id)
+		return fmt.Errorf("rules of unknown entity %d", id)
 	}
 	for _, rule := range ev.Rules {
 		if err := c.restoreRule(e, rule); err != nil {
@@ -337,7 +337,7 @@ func (r *Restoring) contents(ev event.Event) error {
 			}
 		}
 	default:
-		return fmt.Errorf("%v is not of a base", ev.Kind())
+		return fmt.Errorf("%v does not belong in a base", ev.Kind())
 	}
 	return nil
 }
@@ -345,7 +345,7 @@ func (r *Restoring) contents(ev event.Event) error {
 // Index checks that all parts fit one another, and returns the index.
 func (r *Restoring) Index() (*Index, error) {
 	if !r.begun {
-		return nil, errors.New("nothing is there")
+		return nil, errors.New("the base is empty")
 	}
 	return r.x, assembly{r.x}.complete()
 }

@@ -64,7 +64,7 @@ func (d *decoding) catalogue(c *Catalogue) {
 			*t = event.Time(d.number(uint64(event.EndOfTime)))
 		}
 		if d.err == nil && e.ID <= before {
-			d.fail("entity %d", e.ID)
+			d.fail("invalid entity %d", e.ID)
 		}
 		if d.err != nil {
 			return

@@ -71,7 +71,7 @@ func (d *decoding) moves(x *Index) (count uint64) {
 		s.given = event.TransferNumber(d.number(math.MaxUint64))
 		d.sources(s)
 		if s.given == 0 && s.arrived == nil {
-			d.fail("no moves of slice %v", id)
+			d.fail("empty moves of slice %v", id)
 		}
 	}
 	return count
@@ -122,12 +122,12 @@ func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
 func (d *decoding) moved(w *event.RestoredWay, flags byte) {
 	if flags&flagHops != 0 {
 		if w.Hops = d.byte(); w.Hops == 0 {
-			d.fail("a message that moved 0 times")
+			d.fail("message that moved 0 times")
 		}
 	}
 	if flags&flagSource != 0 {
 		if w.DeadLetterSource = d.text(); w.DeadLetterSource == "" {
-			d.fail("a message from the dead-letter queue of nothing")
+			d.fail("message from the dead-letter queue of no entity")
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (d *decoding) sessions(s filling) {
 		r.Ticket = d.number(tickets)
 		if flags&flagHeld != 0 {
 			if r.Lock = d.lock(); r.Lock.Until == 0 {
-				d.fail("lock of session %q", r.ID)
+				d.fail("invalid lock of session %q", r.ID)
 			}
 		}
 		if flags&flagState != 0 {

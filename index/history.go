@@ -103,10 +103,10 @@ func (h *History) place(lower string) (int, bool) {
 func (c *Catalogue) restorePolicy(ev *event.HistoryPolicySet) error {
 	h := c.history
 	if ev.Since == 0 || (ev.Pattern == "") != (h == nil) || h != nil && (h.Since != ev.Since || ev.Removed) {
-		return fmt.Errorf("policy of %q in another place", ev.Pattern)
+		return fmt.Errorf("policy of %q out of place", ev.Pattern)
 	}
 	if h != nil && len(h.Patterns) > 0 && comparePatterns(h.Patterns[len(h.Patterns)-1].lower, strings.ToLower(ev.Pattern)) >= 0 {
-		return fmt.Errorf("policy of %q in another order", ev.Pattern)
+		return fmt.Errorf("policy of %q out of order", ev.Pattern)
 	}
 	c.setHistory(ev.Since, ev)
 	return nil

@@ -24,7 +24,7 @@ type (
 // restoreEntity adds an entity. A topic comes before its subscriptions.
 func (c *Catalogue) restoreEntity(e *Entity) error {
 	if e.ID == 0 || e.ID > c.last || c.at(e.ID) != nil || !c.fits(e) {
-		return fmt.Errorf("entity %d", e.ID)
+		return fmt.Errorf("invalid entity %d", e.ID)
 	}
 	c.add(e, nil)
 	return nil
@@ -51,7 +51,7 @@ func (c *Catalogue) fits(e *Entity) bool {
 func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 	name := strings.ToLower(is.Name)
 	if e.rules == nil || e.rules.byName[name] != nil {
-		return fmt.Errorf("rule %q twice, or of entity %d, which can have none", is.Name, e.ID)
+		return fmt.Errorf("rule %q is a duplicate, or entity %d can have no rules", is.Name, e.ID)
 	}
 	r := &rule{is, c.versions.now}
 	e.added = append(e.added, &r.Rule)
@@ -65,7 +65,7 @@ func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 func (x assembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (s filling, err error) {
 	before, end := id.Numbers()
 	if last < before || last > end || x.slices.byID[id] != nil {
-		return s, fmt.Errorf("sequence number %d in slice %v, or it is there twice", last, id)
+		return s, fmt.Errorf("sequence number %d is not possible in slice %v, or the slice is a duplicate", last, id)
 	}
 	s.slice = newSlice(id, x.shared)
 	s.last = last
@@ -105,7 +105,7 @@ func (s filling) restoreSession(r *event.RestoredSession) error {
 	is.ticket = r.Ticket
 	if r.Lock != (event.RestoredLock{}) {
 		if r.Lock.Until == 0 || s.shared.locks.find(r.Lock.Token) != 0 {
-			return fmt.Errorf("lock of session %q", r.ID)
+			return fmt.Errorf("invalid lock of session %q", r.ID)
 		}
 		is.lock = s.shared.locks.add(lock{slice: s.id, session: slot, token: r.Lock.Token, until: r.Lock.Until})
 	}
@@ -123,7 +123,7 @@ func (s filling) restoreID(r *event.RestoredID) error {
 		s.history = newHistory(s.slice)
 	}
 	if _, twice := s.history.byKey[r.Key]; twice || r.Until == 0 {
-		return fmt.Errorf("message id %x twice, or until never", r.Key)
+		return fmt.Errorf("message id %x is a duplicate or has no end", r.Key)
 	}
 	s.history.enter(seen{r.Key, r.Until, r.Original})
 	return nil
@@ -151,7 +151,7 @@ func (s filling) restoreSource(r *event.RestoredSource) error {
 			src.numbers = roaring64.New()
 		}
 		if n < r.Floor || !src.numbers.IsEmpty() && uint64(n) <= src.numbers.Maximum() {
-			return fmt.Errorf("arrival of transfer %d", n)
+			return fmt.Errorf("invalid arrival of transfer %d", n)
 		}
 		src.numbers.Add(uint64(n))
 	}
@@ -199,17 +199,17 @@ func (s filling) fits(r *event.RestoredRow) error {
 	state, way := State(r.State), &r.Way
 	switch {
 	case r.Sequence <= before || r.Sequence > s.last || s.rows.find(r.Sequence).row() != nil:
-		return fmt.Errorf("its slice, %v, has given out %d, or it is there twice", s.id, s.last)
+		return fmt.Errorf("a duplicate, or not a number of slice %v, whose newest is %d", s.id, s.last)
 	case state == Gone || int(state) >= states || int(r.SubQueue) >= subQueues,
 		state == Scheduled && (r.SubQueue != event.Main || r.WasScheduled || way.First != 0 && way.Hops == 0),
 		way.Hops > event.MaxHops || way.DeadLetterSource != "" && way.Hops == 0:
-		return fmt.Errorf("state %d, sub-queue %d, %d hops", r.State, r.SubQueue, way.Hops)
+		return fmt.Errorf("invalid state %d, sub-queue %d or %d hops", r.State, r.SubQueue, way.Hops)
 	case r.Session != 0 && (s.sessions == nil || int(r.Session) >= len(s.sessions.table)):
-		return fmt.Errorf("of session %d", r.Session)
+		return fmt.Errorf("unknown session %d", r.Session)
 	case state != Scheduled && (r.ScheduledFor != 0 || r.TimeToLive != 0):
-		return fmt.Errorf("a schedule")
+		return fmt.Errorf("unexpected schedule")
 	case slices.ContainsFunc(r.Changes, func(b event.BodyRef) bool { return b.Size == 0 }):
-		return fmt.Errorf("an empty change")
+		return fmt.Errorf("empty change")
 	}
 	return cmp.Or(s.fitsLock(r), s.fitsTransfer(r))
 }
@@ -218,13 +218,13 @@ func (s filling) fitsLock(r *event.RestoredRow) error {
 	state := State(r.State)
 	if state != Locked && state != DeferredLocked {
 		if r.Lock != (event.RestoredLock{}) {
-			return fmt.Errorf("a lock")
+			return fmt.Errorf("unexpected lock")
 		}
 		return nil
 	}
 	held := r.Session != 0 && r.SubQueue == event.Main && s.sessions.record(r.Session).lock != 0
 	if s.shared.locks.find(r.Lock.Token) != 0 || r.Lock.Until == 0 != held {
-		return fmt.Errorf("its lock")
+		return fmt.Errorf("invalid lock")
 	}
 	return nil
 }
@@ -233,7 +233,7 @@ func (s filling) fitsTransfer(r *event.RestoredRow) error {
 	t := r.Transfer
 	if State(r.State) != Transferring {
 		if t != (event.RestoredTransfer{}) {
-			return fmt.Errorf("a transfer")
+			return fmt.Errorf("unexpected transfer")
 		}
 		return nil
 	}
@@ -243,7 +243,7 @@ func (s filling) fitsTransfer(r *event.RestoredRow) error {
 	}
 	if t.Number == 0 || s.moving.find(t.Number) != 0 || t.Trigger == 0 || int(t.Trigger) >= triggers ||
 		r.SubQueue != q || r.Stays || r.Way.Hops >= event.MaxHops {
-		return fmt.Errorf("transfer %d", t.Number)
+		return fmt.Errorf("invalid transfer %d", t.Number)
 	}
 	return nil
 }
@@ -263,12 +263,12 @@ func (x assembly) complete() error {
 			}
 		}
 		if s.given == 0 && s.arrived != nil && len(s.arrived.sources) == 0 {
-			return fmt.Errorf("no moves of slice %v", s.id)
+			return fmt.Errorf("empty moves of slice %v", s.id)
 		}
 	}
 	for _, t := range x.shared.transfers.all() {
 		if given := x.slices.byID[t.slice].given; t.number > given {
-			return fmt.Errorf("transfer %d of slice %v, which has given out %d", t.number, t.slice, given)
+			return fmt.Errorf("transfer %d of slice %v, whose newest is %d", t.number, t.slice, given)
 		}
 	}
 	return nil
@@ -283,7 +283,7 @@ func (t *sessions) complete() error {
 		r := t.record(uint32(n))
 		if (r.ticket != 0) != (r.lock == 0 && ses.active > 0) || r.lock == 0 && !r.set && len(ses.members) == 0 ||
 			r.lock == 0 && ses.locked > 0 {
-			return fmt.Errorf("session %q", ses.id)
+			return fmt.Errorf("session %q is inconsistent", ses.id)
 		}
 		ses.count()
 		if r.ticket != 0 {
@@ -293,7 +293,7 @@ func (t *sessions) complete() error {
 	slices.SortFunc(t.waiting, func(a, b waiting) int { return cmp.Compare(a.ticket, b.ticket) })
 	for i := range t.waiting[min(1, len(t.waiting)):] {
 		if t.waiting[i].ticket == t.waiting[i+1].ticket {
-			return fmt.Errorf("two sessions have one ticket")
+			return fmt.Errorf("two sessions have the same ticket")
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func checkBase(f disk.File, named format.BaseFile, part PartitionID, tag uint32,
 		return b, err
 	}
 	if size != named.Size || size < format.BaseHead+format.BaseTrailer {
-		return b, fmt.Errorf("%w: is %d bytes long, the manifest says %d", format.ErrDamaged, size, named.Size)
+		return b, fmt.Errorf("%w: %d bytes long, the manifest says %d", format.ErrDamaged, size, named.Size)
 	}
 	var p [format.BaseHead + format.BaseTrailer]byte
 	if _, err := f.ReadAt(p[:format.BaseHead], 0); err != nil {
@@ -86,7 +86,7 @@ func checkBase(f disk.File, named format.BaseFile, part PartitionID, tag uint32,
 		return b, err
 	}
 	if [sha256.Size]byte(h.Sum(nil)) != b.Sum {
-		return b, fmt.Errorf("%w: checksum of the records", format.ErrDamaged)
+		return b, fmt.Errorf("%w: checksum of the records does not match", format.ErrDamaged)
 	}
 	return b, nil
 }
@@ -225,7 +225,7 @@ func (v *basing) removeOthers(named event.LSN) error {
 func (v *basing) begin(b *format.Base) (err error) {
 	p := v.p
 	if _, durable := p.Bounds(); b.LSN > durable {
-		return fmt.Errorf("log is durable up to LSN %d only", durable)
+		return fmt.Errorf("the log is durable only up to LSN %d", durable)
 	}
 	if b.Chain, b.Epoch, err = p.chainAt(b.LSN); err != nil {
 		return err

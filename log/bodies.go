@@ -106,7 +106,7 @@ func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
 // compare reads back what was written.
 func (b *bodyFile) compare(s *sealed.File, foot *sealed.Footer) error {
 	if s.Footer != *foot || foot.BodyBytes != uint64(bytesOf(b.rows)) {
-		return fmt.Errorf("%w: a file of bodies is not what was written", ErrInternal)
+		return fmt.Errorf("%w: a file of bodies differs from the bytes written", ErrInternal)
 	}
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)

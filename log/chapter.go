@@ -99,7 +99,7 @@ func (w *writer) follow(s *segment) error {
 	}
 	size, err := f.Size()
 	if err == nil && size != 0 {
-		err = fmt.Errorf("new segment has %d bytes", size)
+		err = fmt.Errorf("new segment is not empty: %d bytes", size)
 	}
 	if err != nil {
 		f.Close()

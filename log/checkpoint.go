@@ -117,7 +117,7 @@ func (p *partition) writeCheckpoint(c *format.Checkpoint, write func(io.Writer) 
 		c.Payload, c.PayloadSum, c.Size = out.n, out.crc, state.n
 		h.Sum(c.Hash[:0])
 		if _, durable := p.Bounds(); c.LSN > durable {
-			return fmt.Errorf("log is durable up to LSN %d only", durable)
+			return fmt.Errorf("the log is durable only up to LSN %d", durable)
 		}
 		_, err = f.Write(c.Trailer())
 		return err

@@ -58,7 +58,7 @@ func (s *store) Hold() (giveBack func()) {
 // Copy implements [Copier].
 func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error {
 	if len(ends) != len(s.parts) {
-		return fmt.Errorf("log: copy of %d partitions with %d ends", len(s.parts), len(ends))
+		return fmt.Errorf("log: copy of %d partitions needs an end for each, got %d", len(s.parts), len(ends))
 	}
 	if err := put(Copied{Name: "partitions", Dir: true}); err != nil {
 		return err
@@ -180,18 +180,18 @@ func (c *copying) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
 	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
 	if m.Before.Epoch != 0 && len(m.Chapters) == 0 {
-		return fmt.Errorf("%w: nothing of it is left in front of LSN %d", ErrGone, c.end)
+		return fmt.Errorf("%w: no history remains before LSN %d", ErrGone, c.end)
 	}
 	if n := len(m.Sealed); n > 0 && len(m.Chapters) == 0 {
 		last, opts := m.Sealed[n-1], &c.p.store.opts
 		m.Sealed, c.raw = m.Sealed[:n-1], last.Chapter
 		m.Chapters = []format.Chapter{{ID: last.Chapter, Chain: last.Chain, First: last.First, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}}
 		if last.End <= m.Removed || last.First == m.Removed {
-			return fmt.Errorf("%w: it ends in the only file behind what was removed", ErrHeld)
+			return fmt.Errorf("%w: the copy ends in the only file after the removed history", ErrHeld)
 		}
 	}
 	if m.Base.LSN > c.end {
-		return fmt.Errorf("%w: the log begins with a base at LSN %d, behind its end", ErrGone, m.Base.LSN)
+		return fmt.Errorf("%w: the log begins with a base at LSN %d, after the end of the copy", ErrGone, m.Base.LSN)
 	}
 	return nil
 }

@@ -78,9 +78,9 @@ func (r *revision) find(file string) error {
 	case !leads:
 		return ErrClosed
 	case r.was == nil:
-		return fmt.Errorf("%s: no sealed file of the log: %w", file, fs.ErrNotExist)
+		return fmt.Errorf("%s: not a sealed file of the log: %w", file, fs.ErrNotExist)
 	case r.was.named.Revision == maxRevision:
-		return fmt.Errorf("%s: there is no number for another revision: %w", file, ErrTooLittle)
+		return fmt.Errorf("%s: revision numbers are used up: %w", file, ErrTooLittle)
 	}
 	if err := r.free(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r *revision) find(file string) error {
 const maxRevision = 9999
 
 func tooLittle(freed, least int64) error {
-	return fmt.Errorf("%w: %d bytes at most, and %d are asked for", ErrTooLittle, freed, least)
+	return fmt.Errorf("%w: at most %d bytes, %d required", ErrTooLittle, freed, least)
 }
 
 // free returns why the file has to stay as it is for now, else nil. Leases count only while there
@@ -117,7 +117,7 @@ func tooLittle(freed, least int64) error {
 func (r *revision) free() error {
 	p := r.p
 	if !p.copying.TryLock() {
-		return fmt.Errorf("%w: the log is being copied", ErrHeld)
+		return fmt.Errorf("%w: a copy is in progress", ErrHeld)
 	}
 	p.copying.Unlock()
 	return r.leased()
@@ -131,7 +131,7 @@ func (r *revision) leased() error {
 	held, _ := p.store.leases()
 	for _, l := range held {
 		if l.Lowest[p.id] < r.was.named.End {
-			return fmt.Errorf("%w: process %d reads the log, from LSN %d on", ErrHeld, l.PID, l.Lowest[p.id])
+			return fmt.Errorf("%w: process %d reads the log from LSN %d on", ErrHeld, l.PID, l.Lowest[p.id])
 		}
 	}
 	return nil
@@ -317,7 +317,7 @@ func bodiesOf(d *event.Decoder, f *Frame, each func(*Frame, *Body) error) error 
 		for i, size := range d.Sizes() {
 			for _, b := range blobs[:size.Blobs] {
 				if b.Position < end {
-					return fmt.Errorf("%w: body at position %d begins in the one before it", format.ErrDamaged, b.Position)
+					return fmt.Errorf("%w: body at position %d overlaps the previous one", format.ErrDamaged, b.Position)
 				}
 				end = b.Position + event.Position(b.Size)
 				if err := each(f, &Body{Blob: b, At: rec.At, Event: rec.Events[i]}); err != nil {
@@ -336,7 +336,7 @@ func (r *revision) write(ctx context.Context) error {
 		return r.content.sealed.Revise(to, r.is.named.Revision, r.keep, r.erased)
 	}, func(s *sealed.File, foot *sealed.Footer) error {
 		if s.Footer != *foot || foot.ErasedBytes != foot.BodyBytes-r.sum.kept {
-			return fmt.Errorf("%w: a revision is not what was written", ErrInternal)
+			return fmt.Errorf("%w: a revision differs from the bytes written", ErrInternal)
 		}
 		return r.compare(ctx, s)
 	})
@@ -390,7 +390,7 @@ func (r *revision) compare(ctx context.Context, s *sealed.File) error {
 func (r *revision) list() error {
 	p := r.p
 	if !p.copying.TryLock() {
-		return fmt.Errorf("%w: the log is being copied", ErrHeld)
+		return fmt.Errorf("%w: a copy is in progress", ErrHeld)
 	}
 	defer p.copying.Unlock()
 	if err := r.leased(); err != nil {

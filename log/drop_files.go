@@ -50,7 +50,7 @@ func (v *basing) prepare(ctx context.Context, needed func(first, end event.LSN) 
 	for again := true; again; {
 		again = false
 		if !p.copying.TryLock() {
-			return nil, errors.Join(fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id), discard(made))
+			return nil, errors.Join(fmt.Errorf("%w: partition %d: a copy is in progress", ErrHeld, p.id), discard(made))
 		}
 		p.copying.Unlock()
 		var err error
@@ -73,7 +73,7 @@ func (v *basing) prepare(ctx context.Context, needed func(first, end event.LSN) 
 			case err == nil:
 				made[b.is.named.First] = b
 			case errors.Is(err, errUnread), errors.Is(err, ErrNoRoom), disk.OutOfDescriptors(err):
-				p.store.opts.Logger.Warn("a file stays whole, although few bodies of it are needed", "partition", p.id, "chapter", b.is.named.Chapter, "err", err)
+				p.store.opts.Logger.Warn("file kept whole although few of its bodies are needed", "partition", p.id, "chapter", b.is.named.Chapter, "error", err)
 				whole[b.is.named.First], again, err = true, true, nil
 			}
 		}
@@ -98,7 +98,7 @@ func discard(made map[event.LSN]*bodyFile) error {
 // possible returns why nothing goes for now, else nil.
 func (v *basing) possible(r *removal) error {
 	if len(r.sealed) == 0 && len(r.chapters) == 0 {
-		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can go", ErrTooLittle, v.p.id, v.named().LSN)
+		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can be removed", ErrTooLittle, v.p.id, v.named().LSN)
 	}
 	return v.leased(r.removed)
 }
@@ -107,7 +107,7 @@ func (v *basing) possible(r *removal) error {
 func (v *basing) dropPrepared(ctx context.Context, r *removal) (freed int64, err error) {
 	p := v.p
 	if !p.copying.TryLock() {
-		return 0, fmt.Errorf("%w: partition %d: a copy is being made", ErrHeld, p.id)
+		return 0, fmt.Errorf("%w: partition %d: a copy is in progress", ErrHeld, p.id)
 	}
 	defer p.copying.Unlock()
 	if err := v.leased(r.removed); err != nil {
@@ -145,7 +145,7 @@ func (v *basing) leased(before event.LSN) error {
 	held, _ := p.store.leases()
 	for _, l := range held {
 		if l.Lowest[p.id] < before {
-			return fmt.Errorf("%w: partition %d: a reader, process %d, needs it from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
+			return fmt.Errorf("%w: partition %d: process %d reads the log from LSN %d on", ErrHeld, p.id, l.PID, l.Lowest[p.id])
 		}
 	}
 	return nil
@@ -342,7 +342,7 @@ func (v *basing) drop(r *removal) (freed int64, err error) {
 	p.files.drop(old)
 	for _, b := range r.bodies {
 		freed -= b.is.named.Size
-		p.store.opts.Logger.Info("few bodies are kept of a file", "partition", p.id, "chapter", b.is.named.Chapter, "file", b.is.path(), "bytes", b.is.named.Size, "bodies", len(b.rows))
+		p.store.opts.Logger.Info("file reduced to its needed bodies", "partition", p.id, "chapter", b.is.named.Chapter, "file", b.is.path(), "bytes", b.is.named.Size, "bodies", len(b.rows))
 	}
 	gone, err := v.remove(r)
 	if freed += gone; err != nil {

@@ -201,7 +201,7 @@ func (w *excerptWriter) bodies() error {
 		last := list[n-1]
 		from := (event.LSN(list[0].Position) - format.BodiesAt) &^ 7
 		if from < w.at {
-			return fmt.Errorf("%w: bodies at %d are in the way of those in front of them", ErrInternal, list[0].Position)
+			return fmt.Errorf("%w: bodies at position %d overlap earlier ones", ErrInternal, list[0].Position)
 		}
 		to := (event.LSN(last.Position) + event.LSN(last.Size) + 7) &^ 7
 		row := list[:n]
@@ -311,7 +311,7 @@ func (f *excerptFile) put(e *ExcerptFrame) error {
 		records, bodies = append(records[:len(records):len(records)], make([]byte, pad)...), kept
 	}
 	if bodies < 0 || e.LSN != f.at || length > format.MaxFrame {
-		return fmt.Errorf("%w: a frame of %d bytes at LSN %d, where one of %d was, is %d", ErrInternal, len(e.Records), e.LSN, length, f.at)
+		return fmt.Errorf("%w: %d bytes of records at LSN %d do not fit a frame of %d bytes at LSN %d", ErrInternal, len(e.Records), e.LSN, length, f.at)
 	}
 	h := format.Header{Kind: e.Kind, Level: e.Level, Length: uint32(length), Bodies: uint32(bodies), Records: uint32(len(e.Records)), Count: e.Count, Partition: f.id,
 		Chapter: f.chapter, Epoch: e.Epoch, LSN: e.LSN, First: e.Time, Durable: min(e.DurableUpTo, e.LSN), Chain: f.chain, Tag: f.x.tag, RecordSum: event.Sum(e.Records)}
@@ -361,7 +361,7 @@ func (f *excerptFile) kept(e *ExcerptFrame) error {
 		}
 		p, err := e.Kept[i].Read()
 		if err == nil && len(p) != int(e.Kept[i].Size) {
-			err = fmt.Errorf("%w: a body of %d bytes in the place of %d", ErrInternal, len(p), e.Kept[i].Size)
+			err = fmt.Errorf("%w: a body has %d bytes, expected %d", ErrInternal, len(p), e.Kept[i].Size)
 		}
 		if err == nil {
 			err = f.to.Bodies(event.LSN(e.Kept[i].Position), p)
@@ -378,7 +378,7 @@ func (w *excerptWriter) writeBase() error {
 	info := &w.log.Base
 	w.base.LSN, w.base.Hash, w.base.Encoding = info.LSN, info.Hash, info.Encoding
 	if w.base.Chain, w.base.Epoch = w.passed.Chain, w.passed.Epoch; w.passed.LSN != info.LSN {
-		return fmt.Errorf("%w: no frame ends where the base stands, at LSN %d", ErrInternal, info.LSN)
+		return fmt.Errorf("%w: no frame ends at LSN %d, where the base begins", ErrInternal, info.LSN)
 	}
 	return w.x.to.Write(filepath.ToSlash(filepath.Join(w.dir, basePath(info.LSN))), func(to io.Writer) error {
 		return writeBase(to, &w.base, w.id, w.x.tag, w.log.Records)

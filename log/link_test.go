@@ -137,7 +137,7 @@ func TestDamageOfAll(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(dir, "namespace.json")), os.RemoveAll(filepath.Join(dir, "partitions")))
 		}, "log: partition all: namespace.json at byte 0 (LSN 0): damaged: missing, but the clean marker is there"},
 		"clean": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "clean"), []byte("x"), 0o600) },
-			"log: partition all: clean at byte 0 (LSN 0): nobody can say where the logs ended: damaged: "},
+			"log: partition all: clean at byte 0 (LSN 0): the ends of the logs are unknown: damaged: "},
 		"namespace": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "namespace.json"), []byte("x"), 0o600) },
 			"log: partition all: namespace.json at byte 0 (LSN 0): damaged: "},
 	} {

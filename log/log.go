@@ -103,14 +103,14 @@ var (
 	ErrChanged = errors.New("log: the directory changed while it was read")
 	// ErrHeld: files stay as they are for now, since a copy of the log is being made, or a reader
 	// beside the broker has asked for it.
-	ErrHeld = errors.New("log: held as it is")
+	ErrHeld = errors.New("log: files are held")
 	// ErrTooLittle: what was to be done would not give back enough to be worth it.
-	ErrTooLittle = errors.New("log: gives back too little")
+	ErrTooLittle = errors.New("log: frees too little space")
 	// ErrLost: what this process has synced, and acknowledged, is not in the files of a partition
 	// that is recovered again (docs/decisions/0069).
 	ErrLost = errors.New("log: acknowledged data is lost")
 	// ErrGone: history that was asked for is not kept any more.
-	ErrGone = errors.New("log: history is not kept any more")
+	ErrGone = errors.New("log: history is no longer kept")
 	// ErrInternal: something that must hold does not. The process should end (F21).
 	ErrInternal = errors.New("log: internal fault")
 

@@ -34,7 +34,7 @@ func (s *store) raise() error {
 		s.fault = fmt.Errorf("%w: %s: %w", ErrPoisoned, format.NamespaceName, err)
 		return s.fault
 	}
-	s.opts.Logger.Info("the data directory has the newer format now: older versions cannot open it any more", "from", from, "to", format.Directory)
+	s.opts.Logger.Info("data directory format raised; older versions can no longer open it", "from", from, "to", format.Directory)
 	return nil
 }
 

@@ -117,7 +117,7 @@ func (p *partition) fail(err error) error {
 	defer p.mu.Unlock()
 	if p.poison == nil {
 		p.poison = fmt.Errorf("%w: partition %d: %w", ErrPoisoned, p.id, err)
-		p.store.opts.Logger.Error("partition takes no more writes", "partition", p.id, "err", err)
+		p.store.opts.Logger.Error("partition stopped; it accepts no more writes", "partition", p.id, "error", err)
 	}
 	return p.poison
 }

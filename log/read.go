@@ -75,7 +75,7 @@ func (p *partition) holding(b event.Blob) (*segment, event.LSN, error) {
 		return nil, 0, fmt.Errorf("log: address %d: %w", b.Position, event.ErrErased)
 	}
 	if s == nil || uint64(b.Position)+uint64(b.Size) > uint64(end) {
-		return nil, 0, fmt.Errorf("log: partition %d: blob of %d bytes at position %d is outside of the log", p.id, b.Size, b.Position)
+		return nil, 0, fmt.Errorf("log: partition %d: blob of %d bytes at position %d is outside the log", p.id, b.Size, b.Position)
 	}
 	return s, end, nil
 }
@@ -290,7 +290,7 @@ func (p *partition) chainAt(at event.LSN) (chain uint32, epoch Epoch, err error)
 	}
 	s, e := p.locate(at)
 	if at < first || s == nil || at >= e {
-		return 0, 0, fmt.Errorf("LSN is outside of the log")
+		return 0, 0, fmt.Errorf("LSN is outside the log")
 	}
 	err = p.firstFrame(extent{s, e}, at, func(_ *walk, _ int64, h *format.Header) error {
 		if chain, epoch = h.Chain, h.Epoch; h.Kind == EpochStart {

@@ -86,11 +86,11 @@ func (r *recovery) checkPlace(f *sealed.Footer) error {
 	w, m := r.walk, &r.out.manifest
 	s := &w.scan
 	if w.sure && w.chained && w.reigned && (f.First != s.LSN || f.Chain != s.Chain || f.Before != s.Epoch) {
-		return fmt.Errorf("%w: does not follow what is in front of it, which ends at LSN %d", format.ErrDamaged, s.LSN)
+		return fmt.Errorf("%w: does not follow the preceding file, which ends at LSN %d", format.ErrDamaged, s.LSN)
 	}
 	// else it is not known, or of one file alone
 	if f.Alone && f.End > m.Removed && len(m.Sealed) > 0 {
-		return fmt.Errorf("%w: has bodies alone, and the log begins at LSN %d", format.ErrDamaged, m.Begin())
+		return fmt.Errorf("%w: has only bodies, but the log begins at LSN %d", format.ErrDamaged, m.Begin())
 	}
 	return nil
 }

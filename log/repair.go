@@ -124,7 +124,7 @@ func (p *partition) cutTail(f disk.File, good int64) error {
 		err = disk.Replace(p.store.fs, side, tail)
 	}
 	if disk.Full(err) {
-		p.store.opts.Logger.Warn("unacknowledged tail is not kept: there is no room for it", "partition", p.id, "bytes", cut, "error", err)
+		p.store.opts.Logger.Warn("unacknowledged tail not kept: disk full", "partition", p.id, "bytes", cut, "error", err)
 		return nil
 	}
 	return err
@@ -182,6 +182,6 @@ func (p *partition) noteFault(durable format.Mark) {
 	note := format.Fault.Encode(p.id, p.store.tag, durable)
 	// without patience: the end is near
 	if err := disk.Replace(p.store.opts.FS, filepath.Join(p.dir, faultName), note); err != nil {
-		p.store.opts.Logger.Error("fault note", "partition", p.id, "err", err)
+		p.store.opts.Logger.Error("fault note not written", "partition", p.id, "error", err)
 	}
 }

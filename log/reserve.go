@@ -100,12 +100,12 @@ func (r *reserve) open(o *Options, partitions int) {
 	}
 	var err error
 	if r.free, err = r.fs.Free(r.dir); err != nil {
-		r.logger.Warn("the disk does not say how much room it has; there is no reserve", "error", err)
+		r.logger.Warn("free disk space unknown; no disk reserve", "error", err)
 		return
 	}
 	r.want, r.low = max(0, o.ReserveBytes), o.LowBytes
 	if small := r.free.Total / smallestShare; small < r.want {
-		r.logger.Warn("the disk is too small for the whole reserve", "wanted", r.want, "reserve", small, "disk", r.free.Total)
+		r.logger.Warn("disk too small for the whole reserve", "wanted", r.want, "reserve", small, "disk", r.free.Total)
 		r.want = small
 	}
 	if r.low == 0 {
@@ -116,7 +116,7 @@ func (r *reserve) open(o *Options, partitions int) {
 		err = r.take(name, startBytes*int64(partitions))
 	}
 	if err != nil {
-		r.logger.Warn("there is no reserve of disk space", "path", name, "error", err)
+		r.logger.Warn("no disk reserve", "path", name, "error", err)
 		r.want, r.critical = 0, r.low/4
 	}
 	r.fill()
@@ -277,13 +277,13 @@ func (r *reserve) judge() {
 	r.state.Store(&roomSince{is, now})
 	switch is {
 	case RoomEnough:
-		r.logger.Info("the disk has room again: everything is taken", told...)
+		r.logger.Info("disk has room again; all requests are accepted", told...)
 	case RoomLow:
-		r.logger.Warn("the disk has little room: sends are refused, settlements go on", told...)
+		r.logger.Warn("disk nearly full; sends are refused, settlements continue", told...)
 	case RoomCritical:
-		r.logger.Error("the disk is full: what makes the log grow is refused, settlements go on from the reserve", told...)
+		r.logger.Error("disk full; requests that grow the log are refused, settlements continue from the reserve", told...)
 	case RoomNone:
-		r.logger.Error("the disk is full, and so is the reserve: what writes is refused, and what was taken waits for room", told...)
+		r.logger.Error("disk and reserve full; all writes are refused, accepted requests wait for room", told...)
 	}
 }
 

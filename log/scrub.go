@@ -147,7 +147,7 @@ func (v *scrubbing) load() {
 		v.state, err = format.DecodeScrub(p, v.p.id, v.p.store.tag)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		v.p.store.opts.Logger.Warn("how far the log was scrubbed is not known; it begins again", "partition", v.p.id, "err", err)
+		v.p.store.opts.Logger.Warn("scrub position unknown; scrub starts again", "partition", v.p.id, "error", err)
 	}
 	v.again = slices.Clone(v.state.Damaged)
 	v.show()
@@ -162,7 +162,7 @@ func (v *scrubbing) save(now time.Time) {
 		return
 	}
 	if err := disk.Replace(p.store.fs, filepath.Join(p.dir, format.ScrubName), v.state.Encode(p.id, p.store.tag)); err != nil {
-		p.store.opts.Logger.Warn("how far the log was scrubbed cannot be saved", "partition", p.id, "err", err)
+		p.store.opts.Logger.Warn("scrub position not saved", "partition", p.id, "error", err)
 	}
 }
 

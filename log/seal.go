@@ -35,7 +35,7 @@ type sealing struct {
 }
 
 // errCopied: the log is being copied, and a copy takes what the manifest named when it began.
-var errCopied = errors.New("log: is being copied")
+var errCopied = errors.New("log: a copy is in progress")
 
 // useBlocks makes sealed segments share the blocks that they decompress with those of the whole
 // store.
@@ -72,8 +72,8 @@ func (v *sealing) next(ctx context.Context) (bool, error) {
 	if err == nil || errors.Is(err, ErrNoRoom) || ctx.Err() != nil || disk.OutOfDescriptors(err) || errors.Is(err, ErrClosed) || errors.Is(err, errCopied) {
 		return err == nil, err
 	}
-	v.stopped = fmt.Errorf("log: partition %d: sealing has ended at chapter %d: %w", p.id, c.ID, err)
-	p.store.opts.Logger.Error("sealing has ended until the next start", "partition", p.id, "chapter", c.ID, "err", err)
+	v.stopped = fmt.Errorf("log: partition %d: sealing stopped at chapter %d: %w", p.id, c.ID, err)
+	p.store.opts.Logger.Error("sealing stopped until the next start", "partition", p.id, "chapter", c.ID, "error", err)
 	return false, v.stopped
 }
 
@@ -460,7 +460,7 @@ func (r *chapterReader) compare(ctx context.Context, c content) error {
 					return err
 				}
 				if !bytes.Equal(was[:n], is[:n]) {
-					return fmt.Errorf("%w: a sealed file does not have the bytes of its chapter, from address %d on", ErrInternal, r.chapter.First+event.LSN(at))
+					return fmt.Errorf("%w: the sealed file differs from its chapter from address %d on", ErrInternal, r.chapter.First+event.LSN(at))
 				}
 				off, at = off+int64(n), at+int64(n)
 			}

@@ -51,9 +51,9 @@ func (k *sealedKind) check(s *sealed.File, size int64) error {
 	want := sealed.Header{Partition: k.partition, Tag: k.tag, Chapter: n.Chapter, Revision: n.Revision, First: n.First, End: n.End, Chain: n.Chain, Alone: h.Alone}
 	switch {
 	case *h != want || f.Last != n.Last || f.Epoch != n.Epoch:
-		return fmt.Errorf("%w: is of another place than the manifest says", format.ErrDamaged)
+		return fmt.Errorf("%w: place differs from the manifest", format.ErrDamaged)
 	case s.Digest != n.Footer || size != n.Size:
-		return fmt.Errorf("%w: is not the file that the manifest names", format.ErrDamaged)
+		return fmt.Errorf("%w: not the file that the manifest names", format.ErrDamaged)
 	}
 	return nil
 }

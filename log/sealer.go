@@ -60,7 +60,7 @@ func (v *sealer) run(ctx context.Context) {
 				var err error
 				if more, err = p.Seal(ctx); errors.Is(err, ErrNoRoom) || disk.OutOfDescriptors(err) {
 					next = sealAgain
-					p.store.opts.Logger.Warn("a chapter is not sealed yet", "partition", p.id, "err", err)
+					p.store.opts.Logger.Warn("chapter not sealed; retry in a minute", "partition", p.id, "error", err)
 				}
 			}
 		}

@@ -86,7 +86,7 @@ func (d partitionFiles) readProgress() (*format.Mark, error) {
 		}
 		before = p
 	}
-	return nil, fmt.Errorf("%w: never whole", format.ErrDamaged)
+	return nil, fmt.Errorf("%w: incomplete at every read", format.ErrDamaged)
 }
 
 // recoverBeside is run for a log that may be written meanwhile.
@@ -104,7 +104,7 @@ func (s *store) recoverBeside(ctx context.Context, r *recovery) (*found, error) 
 		}
 		return out, err
 	}
-	return nil, fmt.Errorf("%w: partition %d: its files come and go", ErrChanged, r.files.id)
+	return nil, fmt.Errorf("%w: partition %d: its files keep changing", ErrChanged, r.files.id)
 }
 
 // moved reports whether a file that the manifest named is gone, or about to go, and another
@@ -129,7 +129,7 @@ func (s *store) unchanged(id PartitionID, epoch Epoch) error {
 	}
 	m, err := s.filesOf(id).readProgress()
 	if err == nil && m != nil && epoch > 0 && m.Epoch > epoch {
-		return fmt.Errorf("%w: partition %d: a broker was started on it: epoch %d, was %d", ErrChanged, id, m.Epoch, epoch)
+		return fmt.Errorf("%w: partition %d: another run of the broker began: epoch %d, was %d", ErrChanged, id, m.Epoch, epoch)
 	}
 	return nil
 }
@@ -138,7 +138,7 @@ func (s *store) unchanged(id PartitionID, epoch Epoch) error {
 func (s *store) same() (format.Namespace, error) {
 	ns, _, err := readNamespace(s.fs, s.root, s.opts.Capabilities)
 	if err == nil && ns.ID != s.ns.ID {
-		err = fmt.Errorf("it is that of another namespace, %s", ns.ID)
+		err = fmt.Errorf("it belongs to another namespace, %s", ns.ID)
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrChanged, err)

@@ -390,7 +390,7 @@ func TestSharedChanges(t *testing.T) {
 	}{
 		"a broker was started": {func(w *world) error {
 			return errors.Join(w.stop(), w.open(), w.lead(), w.life2after())
-		}, "a broker was started on it: epoch 2, was 1"},
+		}, "another run of the broker began: epoch 2, was 1"},
 		"another directory": {func(w *world) error {
 			ns := format.Namespace{ID: "00000000-0000-4000-8000-000000000001", Format: 2, Partitions: 1}
 			return w.fs.WriteFile(simDir+"/namespace.json", format.EncodeNamespace(ns))

@@ -66,13 +66,13 @@ func (o Options) withDefaults(dir string) (Options, error) {
 		o.NamespaceID = uuid.NewString()
 	}
 	if o.Partitions < 1 || o.Partitions > format.MaxPartitions {
-		return o, fmt.Errorf("log: %d partitions: 1 to %d are possible", o.Partitions, format.MaxPartitions)
+		return o, fmt.Errorf("log: partitions is %d; must be 1 to %d", o.Partitions, format.MaxPartitions)
 	}
 	if o.SegmentBytes < 1 || o.SegmentBytes > 1<<30 || o.RoomBytes > 1<<30 || o.RoomBytes > 0 && o.RoomBytes%8 != 0 || o.ChapterBytes < 1 || o.ChapterAge < 0 || o.MaxFrameBytes < format.BodiesAt || o.MaxFrameBytes > format.MaxFrame {
-		return o, errors.New("log: sizes are out of bounds")
+		return o, errors.New("log: a size or age is out of range")
 	}
 	if !format.AreCapabilities(o.Capabilities) {
-		return o, fmt.Errorf("log: capabilities %q", o.Capabilities)
+		return o, fmt.Errorf("log: invalid list of capabilities %q", o.Capabilities)
 	}
 	if len(o.BootID) > format.MaxBoot {
 		return o, errors.New("log: boot id is too long")
@@ -239,7 +239,7 @@ func (s *store) open(ctx context.Context) error {
 // unless it is only looked at.
 func (s *store) missing(cause error) error {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
-		return fmt.Errorf("%w: missing, but the clean marker is there", format.ErrDamaged)
+		return fmt.Errorf("%w: missing, but the clean marker exists", format.ErrDamaged)
 	}
 	all := filepath.Join(s.root, "partitions")
 	old, err := s.fs.ReadDir(all)
@@ -304,7 +304,7 @@ func (s *store) readClean() ([]format.Mark, error) {
 		ends, err = format.DecodeClean(p, s.tag, s.ns.Partitions)
 	}
 	if err != nil && !errors.Is(err, ErrFormat) {
-		return nil, &CorruptError{All: true, File: "clean", Reason: "nobody can say where the logs ended", Cause: err}
+		return nil, &CorruptError{All: true, File: "clean", Reason: "the ends of the logs are unknown", Cause: err}
 	}
 	return ends, err
 }
@@ -414,7 +414,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *for
 	if err != nil {
 		// told to stop, it says nothing of the partition
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
-			logger.Error("partition is refused", "err", err)
+			logger.Error("partition refused", "error", err)
 		}
 		return p
 	}
@@ -423,10 +423,10 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *for
 	logger.Info("log recovered", "clean", rep.Clean, "frames", rep.Frames, "records", rep.Records, "bytes", rep.Bytes,
 		"end", out.end.LSN, "epoch", rep.Epoch, "took", time.Since(start))
 	if rep.CutBytes > 0 {
-		logger.Warn("unacknowledged tail is cut off", "bytes", rep.CutBytes, "at", out.end.LSN, "reason", rep.CutReason, "kept", rep.CutFile)
+		logger.Warn("unacknowledged tail cut off", "bytes", rep.CutBytes, "at", out.end.LSN, "reason", rep.CutReason, "kept", rep.CutFile)
 	}
 	for _, d := range rep.Discarded {
-		logger.Warn("file is not used", "file", d.File, "reason", d.Reason)
+		logger.Warn("file not used", "file", d.File, "reason", d.Reason)
 	}
 	return p
 }

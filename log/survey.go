@@ -117,7 +117,7 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 			return nil
 		}
 		if before = c; s.share && r.moved(c.File) {
-			return fmt.Errorf("%w: partition %d: %s is gone", ErrChanged, id, c.File)
+			return fmt.Errorf("%w: partition %d: %s was removed", ErrChanged, id, c.File)
 		}
 		return found(c)
 	}

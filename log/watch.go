@@ -84,9 +84,9 @@ func (p *partition) watch() {
 	case since == nil && longest >= p.store.opts.Patience:
 		at := time.Now().Add(-longest)
 		w.hangs.Store(&at)
-		logger.Error("the disk hangs: new sends are refused, and what is under way is waited for", "partition", p.id, "for", longest)
+		logger.Error("disk hangs; new sends are refused, pending requests wait", "partition", p.id, "for", longest)
 	case since != nil && longest < p.store.opts.Patience:
 		w.hangs.Store(nil)
-		logger.Info("the disk answers again", "partition", p.id, "after", time.Since(*since))
+		logger.Info("disk answers again", "partition", p.id, "after", time.Since(*since))
 	}
 }

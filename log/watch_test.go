@@ -77,7 +77,7 @@ func TestF11HangIsNoticed(t *testing.T) {
 		if k.Err() != nil || !writers[1].DiskState().Hangs.IsZero() {
 			t.Errorf("%v; hangs since %v", k.Err(), writers[1].DiskState().Hangs)
 		}
-		if said.count("the disk hangs") != 1 || said.count("the disk answers again") != 1 {
+		if said.count("disk hangs") != 1 || said.count("disk answers again") != 1 {
 			t.Errorf("said:\n%s", &said.text)
 		}
 		for _, w := range writers {

@@ -287,7 +287,7 @@ func (w *writer) append(b queued) *ticket {
 		t.complete(err)
 		b.free()
 	} else if size-format.PrefixSize > w.p.store.opts.MaxFrameBytes {
-		w.fail(fmt.Errorf("frame of %d bytes is over the limit of %d", size-format.PrefixSize, w.p.store.opts.MaxFrameBytes))
+		w.fail(fmt.Errorf("frame of %d bytes exceeds the limit of %d", size-format.PrefixSize, w.p.store.opts.MaxFrameBytes))
 	}
 	return t
 }

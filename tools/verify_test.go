@@ -168,7 +168,7 @@ func TestVerifyLines(t *testing.T) {
 	flip(t, dir, "clean", 40)
 	flip(t, dir, c.File, c.Offset+90)
 	r, got := verify(t, dir, tools.VerifyOptions{})
-	if !r.All || r.Places != 2 || len(got) != 4 || got[0] != `DAMAGED partition all file "clean" byte 0 LSN 0: "nobody can say where the logs ended: damaged: checksum"` ||
+	if !r.All || r.Places != 2 || len(got) != 4 || got[0] != `DAMAGED partition all file "clean" byte 0 LSN 0: "the ends of the logs are unknown: damaged: checksum"` ||
 		!strings.HasPrefix(got[1], fmt.Sprintf(`DAMAGED partition 1 file "%s" byte %d LSN %d: "`, c.File, c.Offset, c.LSN)) && !strings.HasPrefix(got[1], "refused partition 0: 0 damaged places") {
 		t.Errorf("%+v\n%s", r, strings.Join(got, "\n"))
 	}

@@ -124,7 +124,7 @@ func loadBase(ctx context.Context, r log.Reader, see func(event.Event)) (x *inde
 	}
 	defer in.Close()
 	if x, err = readBase(ctx, in, see); err == nil && info.Encoding == index.EncodingVersion && hashOf(x) != info.Hash {
-		err = errors.New("the state that the base gives is not the one that it says")
+		err = errors.New("the base yields another state than its header says")
 	}
 	if err != nil {
 		return nil, 0, &Error{Partition: r.ID(), LSN: info.LSN, Reason: err}

@@ -29,7 +29,7 @@ const worthRatio = 16
 func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error) {
 	b, ok := p.(log.Bases)
 	if !ok {
-		return 0, fmt.Errorf("%w: partition %d is of a log that has no bases", log.ErrTooLittle, p.ID())
+		return 0, fmt.Errorf("%w: partition %d: the log does not support bases", log.ErrTooLittle, p.ID())
 	}
 	c := cut{log: p, bases: b}
 	if next, ok := c.next(upTo, forced); ok {
@@ -130,7 +130,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 		return err
 	}
 	if hashOf(s.Index) != of.Hash {
-		return fmt.Errorf("%w: partition %d: a replay up to LSN %d gives another state than the checkpoint there", log.ErrInternal, c.log.ID(), of.LSN)
+		return fmt.Errorf("%w: partition %d: replay up to LSN %d and the checkpoint there yield different states", log.ErrInternal, c.log.ID(), of.LSN)
 	}
 	c.begin(of.LSN)
 	info := log.BaseInfo{LSN: of.LSN, Hash: of.Hash, Encoding: index.EncodingVersion}
@@ -144,7 +144,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 	return c.bases.SaveBase(ctx, info, write, func(r io.Reader) error {
 		x, err := readBase(ctx, r, c.see)
 		if err == nil && hashOf(x) != of.Hash {
-			err = fmt.Errorf("%w: what was written as a base gives another state", log.ErrInternal)
+			err = fmt.Errorf("%w: the base as written yields another state", log.ErrInternal)
 		}
 		return err
 	})
@@ -154,7 +154,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 func (c *cut) look(ctx context.Context) error {
 	has, ok := c.bases.Base()
 	if !ok {
-		return fmt.Errorf("%w: partition %d has no checkpoint that a base would be worth to be made of", log.ErrTooLittle, c.log.ID())
+		return fmt.Errorf("%w: partition %d has no checkpoint that is worth making a base from", log.ErrTooLittle, c.log.ID())
 	}
 	c.begin(has.LSN)
 	if len(c.files) == 0 { // nothing to look for

@@ -192,7 +192,7 @@ func (b *Budget) judge(now time.Time) {
 	if is == was {
 		return
 	}
-	told := []any{"was", was.String(), "limit", b.limit, "in use", used, "by connections", b.taken.Load(), "connections", b.shares.Load()}
+	told := []any{"was", was.String(), "limit", b.limit, "in_use", used, "by_connections", b.taken.Load(), "connections", b.shares.Load()}
 	if since := b.Since(); !since.IsZero() {
 		told = append(told, "for", now.Sub(since).Round(time.Millisecond))
 	}
@@ -200,11 +200,11 @@ func (b *Budget) judge(now time.Time) {
 	b.level.Store(uint32(is))
 	switch is {
 	case Enough:
-		b.logger.Info("there is enough memory again: everything is taken", told...)
+		b.logger.Info("memory is available again; all requests are accepted", told...)
 		b.press(Enough)
 	case Low:
-		b.logger.Warn("there is little memory: connections get less than they may have, and what needs more is refused", told...)
+		b.logger.Warn("memory is short; connections get less than their budget, and requests that need more are refused", told...)
 	case Critical:
-		b.logger.Error("there is no memory left: all that is new is refused, settlements go on", told...)
+		b.logger.Error("memory is exhausted; new requests are refused, settlements continue", told...)
 	}
 }

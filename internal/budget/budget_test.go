@@ -127,7 +127,7 @@ func TestLevels(t *testing.T) {
 	if pressed[Enough] != 1 || pressed[Low] < 2 || pressed[Critical] < 1 {
 		t.Errorf("told %v", pressed)
 	}
-	for text, want := range map[string]int{"there is little memory": 1, "there is no memory left": 1, "enough memory again": 1} {
+	for text, want := range map[string]int{"memory is short": 1, "memory is exhausted": 1, "memory is available again": 1} {
 		if n := strings.Count(said.String(), text); n != want {
 			t.Errorf("%q is said %d times, not %d:\n%s", text, n, want, &said)
 		}

@@ -31,10 +31,10 @@ func Narrow(path string) (wide fs.FileMode, err error) {
 		info, err = os.Stat(path)
 	}
 	if err == nil && info.Mode()&others != 0 { // some network file systems say yes and do nothing
-		err = errors.New("the file system keeps its mode")
+		err = errors.New("the file system does not change the mode")
 	}
 	return mode.Perm(), err
 }
 
 // ErrShared is of a directory that everybody uses, such as /tmp.
-var ErrShared = errors.New("it is shared with other users; give the broker one of its own")
+var ErrShared = errors.New("it is shared with other users; use a separate directory for the broker")

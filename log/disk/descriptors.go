@@ -69,7 +69,7 @@ func (p patient) wait(name string, try func() error) error {
 	for pause := time.Millisecond; OutOfDescriptors(err); pause = min(2*pause, 250*time.Millisecond) {
 		if time.Since(told) >= complainEvery {
 			told = time.Now()
-			p.logger.Warn("out of file descriptors, the log waits for one", "path", name, "err", err)
+			p.logger.Warn("out of file descriptors; the log waits for one", "path", name, "error", err)
 		}
 		time.Sleep(pause)
 		err = try()

@@ -25,7 +25,7 @@ type look struct {
 func (l look) check(name string) error {
 	rel, err := filepath.Rel(l.root, name)
 	if err != nil || !filepath.IsLocal(rel) && rel != "." {
-		return fmt.Errorf("log: %s is outside of %s", name, l.root)
+		return fmt.Errorf("log: %s is outside %s", name, l.root)
 	}
 	path := l.root
 	for _, part := range strings.Split(rel, string(filepath.Separator)) {

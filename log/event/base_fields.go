@@ -71,7 +71,7 @@ func (c *CatalogueRestored) decode(d *decoder) {
 func (c *CatalogueRestored) entity(d *decoder) {
 	c.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 	if c.Path = d.text(); c.Path == "" {
-		d.fail("an entity without a path")
+		d.fail("entity without a path")
 	}
 	c.HashVersion = d.byte()
 	if c.Hosts = d.bytes(); len(c.Hosts) > 1 {

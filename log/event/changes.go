@@ -97,7 +97,7 @@ func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 func ReadChanges(stored []byte) (c RuleChanges, err error) {
 	d := changesDecoder{decoder{src: stored}, string(stored)}
 	if form := d.byte(); d.err == nil && form != changesForm {
-		d.fail("%#x is no form of property changes", form)
+		d.fail("%#x is not a form of property changes", form)
 	}
 	if n := d.count(1); n > 0 {
 		c.Removed = make([]string, 0, n)
@@ -136,7 +136,7 @@ func (d *changesDecoder) properties() Changes {
 	for i := uint64(0); i < n && d.err == nil; i++ {
 		p := Property{Name: d.text()}
 		if p.Value.Type = ValueType(d.byte()); p.Value.Type > Span && p.Value.Type != Encoded {
-			d.fail("%d is no type of value", p.Value.Type)
+			d.fail("%d is not a type of value", p.Value.Type)
 		}
 		p.Value.Bits, p.Value.Text = d.uvarint(), d.text()
 		if p.Value != p.Value.storable() {

@@ -154,7 +154,7 @@ func (e *encoder) bool(v bool) {
 // length asserts the limit of the decoder: a record that cannot be read back must not be written.
 func (e *encoder) length(n int) {
 	if n > maxText {
-		panic(fmt.Sprintf("event: text of %d bytes is over the limit of %d", n, maxText))
+		panic(fmt.Sprintf("event: text of %d bytes exceeds the limit of %d", n, maxText))
 	}
 	e.uvarint(uint64(n))
 }
@@ -162,7 +162,7 @@ func (e *encoder) length(n int) {
 // count asserts the limit of the decoder for the length of a list.
 func (e *encoder) count(n int) {
 	if n > maxList {
-		panic(fmt.Sprintf("event: list of %d entries is over the limit of %d", n, maxList))
+		panic(fmt.Sprintf("event: list of %d entries exceeds the limit of %d", n, maxList))
 	}
 	e.uvarint(uint64(n))
 }
@@ -219,7 +219,7 @@ func (d *decoder) uvarint() uint64 {
 func (d *decoder) uint32() uint32 {
 	v := d.uvarint()
 	if v > math.MaxUint32 {
-		d.fail("number %d is over 32 bits", v)
+		d.fail("number %d exceeds 32 bits", v)
 		return 0
 	}
 	return uint32(v)
@@ -281,7 +281,7 @@ func (d *decoder) seq() SequenceNumber { return SequenceNumber(d.uvarint()) }
 func (d *decoder) bytes() []byte {
 	n := d.uvarint()
 	if n > maxText {
-		d.fail("text of %d bytes is over the limit of %d", n, maxText)
+		d.fail("text of %d bytes exceeds the limit of %d", n, maxText)
 		return nil
 	}
 	return d.take(n)
@@ -302,7 +302,7 @@ func (d *decoder) count(size uint64) uint64 {
 func (d *decoder) among(what string, first, last byte) byte {
 	v := d.byte()
 	if d.err == nil && (v < first || v > last) {
-		d.fail("%d is no %s", v, what)
+		d.fail("%d is not a valid %s", v, what)
 	}
 	return v
 }

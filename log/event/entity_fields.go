@@ -19,7 +19,7 @@ func (c *EntityCreated) decoded(d *decoder) {
 // severalHosts checks the hosts of an entity with a key hash.
 func (d *decoder) severalHosts(hosts []byte) {
 	if n := len(hosts); n < 2 || n > MaxEntityPartitions {
-		d.fail("an entity with %d partitions and a key hash", n)
+		d.fail("entity with %d partitions and a key hash", n)
 	}
 }
 

@@ -129,7 +129,7 @@ func (d *decoder) retention() Retention {
 	stored := d.uvarint()
 	r, ok := retentionOf(stored)
 	if !ok {
-		d.fail("a retention of %d", stored)
+		d.fail("invalid retention %d", stored)
 	}
 	return r
 }

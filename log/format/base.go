@@ -77,11 +77,11 @@ func DecodeBase(head, trailer []byte, named BaseFile, part PartitionID, tag uint
 	case le.Uint16(head[4:]) != Version && le.Uint32(head[32:]) == event.Sum(head[:32]):
 		return Base{}, fmt.Errorf("%w: base version %d", ErrNewer, le.Uint16(head[4:]))
 	case string(head) != string(b.Head(part, tag)):
-		return bad("header, or it belongs to another partition or namespace")
+		return bad("header is invalid or of another partition or namespace")
 	case b.Payload < 0 || b.Size < 0 || string(trailer) != string(b.Trailer()):
 		return bad("trailer")
 	case b.File(part, tag) != named:
-		return bad("is not the one that the manifest names")
+		return bad("not the base that the manifest names")
 	}
 	return b, nil
 }

@@ -160,7 +160,7 @@ func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error)
 		return Manifest{}, fmt.Errorf("%w: the chapters do not follow the sealed files", ErrDamaged)
 	}
 	if b := m.Base; b.LSN != 0 && b.LSN < m.Begin() || b.LSN == 0 && (m.Removed != 0 || b != BaseFile{}) || b.Size < 0 || b.LSN%8 != 0 {
-		return Manifest{}, fmt.Errorf("%w: the base does not fit what was removed", ErrDamaged)
+		return Manifest{}, fmt.Errorf("%w: the base does not match the removed history", ErrDamaged)
 	}
 	return m, nil
 }
@@ -192,7 +192,7 @@ func (m *Manifest) decodeBefore(p []byte) (chapters []byte, err error) {
 	}
 	boot, n := p[16:runRow], le.Uint32(p[8:])
 	if n > MaxBoot || le.Uint32(p[12:]) != 0 || le.Uint64(p) == 0 || len(bytes.Trim(boot[n:], "\x00")) > 0 {
-		return nil, fmt.Errorf("%w: the run before the first chapter", ErrDamaged)
+		return nil, fmt.Errorf("%w: invalid run before the first chapter", ErrDamaged)
 	}
 	m.Before = Run{Epoch(le.Uint64(p)), string(boot[:n])}
 	return p[runRow:], nil

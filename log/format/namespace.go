@@ -126,7 +126,7 @@ func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
 	id, err := uuid.Parse(f.Namespace)
 	created, err2 := time.Parse(time.RFC3339Nano, f.Created)
 	if err != nil || err2 != nil || f.Format < oldestDirectory || f.Partitions < 1 || f.Partitions > MaxPartitions || !AreCapabilities(f.Capabilities) {
-		return Namespace{}, 0, fmt.Errorf("%w: contents do not agree", ErrDamaged)
+		return Namespace{}, 0, fmt.Errorf("%w: contents are inconsistent", ErrDamaged)
 	}
 	n := Namespace{ID: f.Namespace, Format: f.Format, Partitions: f.Partitions, Created: created, Capabilities: f.Capabilities}
 	if !bytes.Equal(EncodeNamespace(n), p) { // JSON is read more leniently than it is written

@@ -88,7 +88,7 @@ func (s *Scanner) Judge(off int64, h *Header) (Verdict, error) {
 	}
 	v.linked = true
 	if h.Length > MaxFrame {
-		v.Reason = fmt.Sprintf("frame of %d bytes is over the limit", h.Length)
+		v.Reason = fmt.Sprintf("frame of %d bytes exceeds the limit", h.Length)
 	} else if !prefixOK(p, h.Length) {
 		v.Reason = "entry prefix is wrong"
 	} else if v.entry = h.Entry(); v.entry > rest {
@@ -116,7 +116,7 @@ func (s *Scanner) recognize(off int64, h *Header) (Verdict, error) {
 		return Verdict{}, err
 	}
 	if !intact || s.place(h) != "" || h.Entry() > s.Win.Size-off {
-		return Verdict{Reason: "frame header is not what was recovered"}, nil
+		return Verdict{Reason: "frame header differs from the recovered one"}, nil
 	}
 	return Verdict{Good: true}, nil
 }

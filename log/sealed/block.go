@@ -117,7 +117,7 @@ func (d *Data) At(at event.LSN) []byte {
 func (d *Data) Size() int { return cap(d.bytes) + 32*len(d.stretches) }
 
 // ErrBlock is wrapped by the error of a block whose stored bytes do not have their checksum.
-var ErrBlock = errors.New("sealed: block does not have its checksum")
+var ErrBlock = errors.New("sealed: checksum of the block does not match")
 
 // Decode decompresses a block. limit is where the next block of its part begins, or the file's
 // addresses end.
@@ -159,7 +159,7 @@ func decodeBlock(raw []byte, first, limit event.LSN) (*Data, error) {
 		from, at = from+event.LSN(n), at+int(n)
 	}
 	if at != len(raw) {
-		return nil, damaged("block: %d bytes where the table has %d", len(raw), at)
+		return nil, damaged("block: %d bytes, the table says %d", len(raw), at)
 	}
 	d.bytes = raw
 	return d, nil
@@ -191,7 +191,7 @@ func decompress(stored []byte, size int) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", damaged("zstd"), err)
 	}
 	if len(raw) != size {
-		return nil, damaged("%d bytes when decompressed, not %d", len(raw), size)
+		return nil, damaged("%d bytes after decompression, expected %d", len(raw), size)
 	}
 	return raw, nil
 }

@@ -174,11 +174,11 @@ func (f *File) CheckBodies() (at int64, err error) {
 	contents, err := f.contents()
 	switch {
 	case len(c.rows) > 0:
-		return f.Footer.Parts[keptAt].Offset, damaged("rows of bodies: of %d of them it has no bytes", len(c.rows))
+		return f.Footer.Parts[keptAt].Offset, damaged("rows of bodies: %d rows have no bytes", len(c.rows))
 	case err != nil || !bytes.Equal(contents, contentsOf(rows)):
-		return f.Footer.Parts[Summary].Offset, cmpOr(err, "contents are not those of the bodies")
+		return f.Footer.Parts[Summary].Offset, cmpOr(err, "contents differ from the bodies")
 	case bodies != f.Footer.BodyBytes:
-		return f.Footer.Parts[Summary].end(), damaged("footer: its numbers are not those of the bodies")
+		return f.Footer.Parts[Summary].end(), damaged("footer: counts differ from the bodies")
 	}
 	return 0, nil
 }
@@ -194,7 +194,7 @@ type keptCheck struct {
 func (c *keptCheck) bytes(at event.LSN, p []byte) error {
 	for len(p) > 0 {
 		if len(c.rows) == 0 || event.LSN(c.rows[0].Position)+event.LSN(c.n) != at {
-			return damaged("bodies: no row has the byte at address %d", at)
+			return damaged("bodies: no row covers address %d", at)
 		}
 		k := &c.rows[0]
 		n := min(k.Size-c.n, uint32(len(p)))
@@ -204,7 +204,7 @@ func (c *keptCheck) bytes(at event.LSN, p []byte) error {
 			continue
 		}
 		if c.sum != k.Sum {
-			return damaged("bodies: the one at position %d does not have its checksum", k.Position)
+			return damaged("bodies: checksum of the body at position %d does not match", k.Position)
 		}
 		c.rows, c.n, c.sum = c.rows[1:], 0, 0
 	}

@@ -38,7 +38,7 @@ func (c *Check) Frame(h *format.Header, records []byte) {
 	c.foot.Durable = max(c.foot.Durable, h.Durable)
 	begins, in := Holding(c.blocks, h.LSN), Holding(c.blocks, h.LSN+event.LSN(h.RecordsAt()))
 	if begins < 0 || in < 0 {
-		c.wrong = damaged("index of records: it has no block of LSN %d", h.LSN)
+		c.wrong = damaged("index of records: no block for LSN %d", h.LSN)
 		return
 	}
 	var lowest, highest event.Time
@@ -59,17 +59,17 @@ func (c *Check) Result() (at int64, err error) {
 	}
 	for i := range c.rows {
 		if c.rows[i] != c.blocks[i] {
-			return f.Parts[RecordIndex].Offset + int64(i)*recordRow, damaged("index of records: row %d is not of the frames in its block", i)
+			return f.Parts[RecordIndex].Offset + int64(i)*recordRow, damaged("index of records: row %d does not match the frames of its block", i)
 		}
 	}
 	ids, err := c.file.IDs()
 	if err != nil || !bytes.Equal(ids, c.what.idRows()) {
-		return f.Parts[IDs].Offset, cmpOr(err, "ids are not those of the frames")
+		return f.Parts[IDs].Offset, cmpOr(err, "ids differ from the frames")
 	}
 	contents, err := c.file.contents()
 	remade := c.what.Contents()
 	if err != nil || !bytes.Equal(contents, remade.encode()) {
-		return f.Parts[Summary].Offset, cmpOr(err, "contents are not those of the frames")
+		return f.Parts[Summary].Offset, cmpOr(err, "contents differ from the frames")
 	}
 	if err := c.file.checkPages(ids); err != nil {
 		return f.Parts[Summary].Offset, err
@@ -77,7 +77,7 @@ func (c *Check) Result() (at int64, err error) {
 	t := c.what
 	if f.Frames != c.foot.Frames || f.BodyBytes != c.foot.BodyBytes || f.Durable != c.foot.Durable || f.Records != t.Records || f.Events != t.Events ||
 		f.FirstTime != t.FirstTime || f.Lowest != t.Lowest || f.Highest != t.Highest || f.Newest != t.Newest {
-		return f.Parts[Summary].end(), damaged("footer: its numbers are not those of the frames")
+		return f.Parts[Summary].end(), damaged("footer: counts differ from the frames")
 	}
 	return 0, nil
 }

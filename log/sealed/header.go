@@ -89,7 +89,7 @@ func DecodeHeader(p []byte) (Header, error) {
 		First: event.LSN(le.Uint64(p[16:])), End: event.LSN(le.Uint64(p[24:])), Chain: le.Uint32(p[32:]), Alone: le.Uint16(p[4:]) == bodiesVersion,
 	}
 	if h.First < format.FirstLSN || h.First%8 != 0 || h.End%8 != 0 || h.End <= h.First || h.End > maxAddress || h.Revision == 0 || h.Chapter == 0 || !zeroes(p[40:60]) {
-		return Header{}, damaged("header: contents do not agree")
+		return Header{}, damaged("header: contents are inconsistent")
 	}
 	return h, nil
 }
@@ -204,7 +204,7 @@ func DecodeFooter(p []byte, size int64) (Footer, error) {
 	times := f.FirstTime >= 0 && f.Lowest >= 0 && f.Newest >= 0 && f.Lowest <= f.Highest && f.Highest <= event.EndOfTime && f.Newest <= f.Highest && f.FirstTime <= f.Highest
 	if n > maxBoot || !zeroes(boot[n:]) || !times || le.Uint16(p[6:]) != 0 || !zeroes(p[bootAt+4:bootAt+8]) || !zeroes(p[partsAt+int(parts)*partSize:FooterSize-4]) ||
 		(f.Frames == 0) != f.Alone || f.ErasedFrames > f.Frames || f.ErasedBytes > f.BodyBytes || f.BodyBytes > uint64(maxAddress) || f.ContentsSize > MaxContents || f.Epoch < f.Before || f.Durable > f.End {
-		return Footer{}, damaged("footer: contents do not agree")
+		return Footer{}, damaged("footer: contents are inconsistent")
 	}
 	if f.Alone && (f.Records != 0 || f.Events != 0 || f.Highest != 0 || f.ErasedBytes != 0 || f.Durable != f.End) {
 		return Footer{}, damaged("footer: a file of bodies has no records")
@@ -243,7 +243,7 @@ func (f *Footer) rowOf(p Part) int64 {
 // Check compares a footer with the header of its file.
 func (f *Footer) Check(h *Header) error {
 	if f.First != h.First || f.End != h.End || f.Chain != h.Chain || f.Chapter != h.Chapter || f.Revision != h.Revision || f.Alone != h.Alone {
-		return damaged("header and footer do not agree")
+		return damaged("header and footer are inconsistent")
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (f *File) checkPages(ids IDTable) error {
 	}
 	pages, err := decodePages(contents, int64(len(ids)))
 	if err == nil && pages != nil && !bytes.Equal(pages, encodePages(ids)[pagesHead:]) {
-		err = damaged("%s: the pages are not those of the ids", Summary)
+		err = damaged("%s: the pages do not match the ids", Summary)
 	}
 	return err
 }

@@ -100,7 +100,7 @@ func (s *Writer) Close() (Footer, error) {
 	c := s.what.Contents()
 	contents := c.encode()
 	if len(contents) > MaxContents {
-		return Footer{}, fmt.Errorf("contents of %d bytes are over the limit of %d", len(contents), MaxContents)
+		return Footer{}, fmt.Errorf("contents of %d bytes exceed the limit of %d", len(contents), MaxContents)
 	}
 	f.ContentsSize = uint64(len(contents))
 	f.Records, f.Events = s.what.Records, s.what.Events

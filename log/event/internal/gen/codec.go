@@ -38,7 +38,7 @@ func (s *schema) encodeFields(p *structure) string {
 	}
 	for _, f := range p.Stored() {
 		if f.Version < version {
-			s.problem("%s.%s of version %d stands behind a field of version %d", p.Name, f.Name, f.Version, version)
+			s.problem("%s.%s of version %d follows a field of version %d", p.Name, f.Name, f.Version, version)
 		}
 		version = f.Version
 		var set []string // one of these, and the field is written
@@ -48,7 +48,7 @@ func (s *schema) encodeFields(p *structure) string {
 			}
 		}
 		if len(optional) > 0 && set == nil && version >= optional[0].Version {
-			s.problem("%s.%s stands behind a field that needs a capability and needs none", p.Name, f.Name)
+			s.problem("%s.%s needs no capability but follows a field that needs one", p.Name, f.Name)
 		}
 		switch x := "x." + f.Name; {
 		case f.Type == "Details":
@@ -167,7 +167,7 @@ func (s *schema) encode(x, typ string) string {
 	case isBasic:
 		return fmt.Sprintf("e.%s(%s(%s))\n", c.method, under, x)
 	}
-	s.problem("%s: there is no way to store a %s", x, typ)
+	s.problem("%s: cannot store a %s", x, typ)
 	return ""
 }
 
@@ -209,7 +209,7 @@ func (s *schema) decode(x, typ string, f *field) string {
 	case isBasic:
 		return fmt.Sprintf("%s = %s(d.%s())\n", x, typ, c.method)
 	}
-	s.problem("%s: there is no way to read a %s", x, typ)
+	s.problem("%s: cannot read a %s", x, typ)
 	return ""
 }
 

@@ -179,7 +179,7 @@ func (s *schema) readSets() {
 	for _, t := range s.byName() {
 		for name := range t.directives {
 			if !slices.Contains([]string{"kind", "words", "closed"}, name) || name == "closed" && len(t.Constants) == 0 {
-				s.problem("%s: nothing comes of the directive %s", t.Name, name)
+				s.problem("%s: directive %s has no effect", t.Name, name)
 			}
 		}
 		if words, ok := t.directives["words"]; ok {
@@ -202,7 +202,7 @@ func (s *schema) readEvents() {
 		if kind, ok := t.directives["kind"]; ok {
 			k := s.event(t, kind)
 			if numbers[k.Number] {
-				s.problem("%s has the number of another event, %d", k.Name, k.Number)
+				s.problem("%s has number %d, which another event has", k.Name, k.Number)
 			}
 			numbers[k.Number] = true
 			s.Kinds = append(s.Kinds, k)
@@ -219,7 +219,7 @@ func (s *schema) event(t *named, directive string) *structure {
 	number, rest, _ := strings.Cut(directive, " ")
 	n, err := strconv.ParseUint(number, 10, 8)
 	if err != nil || n == 0 {
-		s.problem("%s: %q is no number of a kind", t.Name, number)
+		s.problem("%s: %q is not the number of a kind", t.Name, number)
 	}
 	k.Number = int(n)
 	for _, word := range strings.Fields(rest) {
@@ -233,7 +233,7 @@ func (s *schema) event(t *named, directive string) *structure {
 		case "slice":
 			k.OwnSlice = true
 		default:
-			s.problem("%s: nothing is known of %q", t.Name, word)
+			s.problem("%s: unknown word %q", t.Name, word)
 		}
 	}
 	return k
@@ -266,12 +266,12 @@ func (s *schema) structure(t *named) *structure {
 	p := &structure{named: t}
 	list, ok := t.under.(*ast.StructType)
 	if !ok {
-		s.problem("%s is no struct", t.Name)
+		s.problem("%s is not a struct", t.Name)
 		return p
 	}
 	for _, f := range list.Fields.List {
 		if typ := typeOf(f.Type); len(f.Names) == 0 && typ != "Envelope" {
-			s.problem("%s embeds %s: only an envelope may be", t.Name, typ)
+			s.problem("%s embeds %s: only an envelope may be embedded", t.Name, typ)
 		}
 		for _, name := range f.Names {
 			p.Fields = append(p.Fields, s.field(t.Name, name.Name, f))
@@ -279,10 +279,10 @@ func (s *schema) structure(t *named) *structure {
 	}
 	for _, f := range p.Fields {
 		if f.after != "" && p.field(f.after, "") == nil {
-			s.problem("%s.%s: there is no field %s behind which it could be stored", t.Name, f.Name, f.after)
+			s.problem("%s.%s: the field %s to store it after does not exist", t.Name, f.Name, f.after)
 		}
 		if f.in != "" && p.field(f.in, "Details") == nil {
-			s.problem("%s.%s: there are no details %s in which it could be stored", t.Name, f.Name, f.in)
+			s.problem("%s.%s: the details %s to store it in do not exist", t.Name, f.Name, f.in)
 		}
 	}
 	return p
@@ -325,7 +325,7 @@ func (s *schema) field(of, name string, f *ast.Field) *field {
 		default:
 			n, err := strconv.Atoi(strings.TrimPrefix(word, "v"))
 			if err != nil || n < 2 {
-				s.problem("%s.%s: nothing is known of %q", of, name, word)
+				s.problem("%s.%s: unknown word %q", of, name, word)
 			}
 			x.Version = n
 		}
