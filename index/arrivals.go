@@ -52,7 +52,7 @@ func (s arrivalsOf) edit() *arrivals {
 	switch a := s.arrived; {
 	case a == nil:
 		s.arrived = &arrivals{made: v.now}
-	case !v.owned(a.made):
+	case !v.isOwned(a.made):
 		s.arrived = &arrivals{made: v.now, sources: slices.Clone(a.sources)}
 	}
 	return s.arrived
@@ -66,7 +66,7 @@ func (s arrivalsOf) from(id event.Slice) *source {
 		a.sources = slices.Insert(a.sources, i, source{slice: id, made: v.now})
 	}
 	src := &a.sources[i]
-	if !v.owned(src.made) {
+	if !v.isOwned(src.made) {
 		src.made = v.now
 		if src.numbers != nil {
 			src.numbers = src.numbers.Clone()
@@ -114,8 +114,8 @@ func (s arrivalsOf) forget(ev *event.SourceForgotten) {
 	}
 }
 
-// carried is what a message keeps on its way, beside its row.
-type carried struct {
+// moveDetails is what a message keeps on its way, beside its row.
+type moveDetails struct {
 	// its number in the entity that it was sent to; 0: it was sent here
 	origin event.SequenceNumber
 	// path of the entity out of whose dead-letter queue it came; "": of none
@@ -123,8 +123,8 @@ type carried struct {
 	changes []event.Blob
 }
 
-// brought is what a message brings from the entities that it was in before.
-func brought(a *event.Arrival) (c carried) {
+// arrivalDetails is what a message brings from the entities that it was in before.
+func arrivalDetails(a *event.Arrival) (c moveDetails) {
 	if a == nil {
 		return c
 	}
@@ -135,13 +135,13 @@ func brought(a *event.Arrival) (c carried) {
 	return c
 }
 
-// carried is what a message has beside its row.
-func (p place) carried() carried {
-	return carried{p.origin(), p.source(), p.changes()}
+// moveDetails is what a message has beside its row.
+func (p place) moveDetails() moveDetails {
+	return moveDetails{p.origin(), p.source(), p.changes()}
 }
 
 // give gives a message that was just stored what it has beside its row.
-func (c *carried) give(s *slice, seq event.SequenceNumber) {
+func (c *moveDetails) give(s *slice, seq event.SequenceNumber) {
 	if c.origin == 0 && c.source == "" && len(c.changes) == 0 {
 		return
 	}
@@ -161,7 +161,7 @@ func (c *carried) give(s *slice, seq event.SequenceNumber) {
 const maxTexts = 1024
 
 // text is a text that messages have in common: they share its bytes.
-func (sh *shared) text(s string) string {
+func (sh *sharedTables) text(s string) string {
 	if known, ok := sh.texts[s]; ok {
 		return known
 	}

@@ -21,7 +21,7 @@ const (
 // base each is a record, at [Index.LastAt].
 func (s *Snapshot) Base() iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
-		b := baseOf{view: &s.view, yield: yield, more: true}
+		b := baseEncoder{view: &s.view, yield: yield, more: true}
 		b.catalogue()
 		for _, k := range b.sorted() {
 			b.slice(k)
@@ -29,25 +29,25 @@ func (s *Snapshot) Base() iter.Seq[event.Event] {
 	}
 }
 
-// baseOf makes the events of a base.
-type baseOf struct {
+// baseEncoder makes the events of a base.
+type baseEncoder struct {
 	*view
 	yield func(event.Event) bool
 	more  bool
 	bytes int // of the entries in the event that is being filled
 }
 
-func (b *baseOf) give(ev event.Event) {
+func (b *baseEncoder) give(ev event.Event) {
 	b.more, b.bytes = b.more && b.yield(ev), 0
 }
 
 // full counts an entry in a list of n, and reports whether the event is long enough.
-func (b *baseOf) full(n, bytes int) bool {
+func (b *baseEncoder) full(n, bytes int) bool {
 	b.bytes += bytes
 	return n >= baseList || b.bytes >= baseBytes
 }
 
-func (b *baseOf) catalogue() {
+func (b *baseEncoder) catalogue() {
 	b.give(&event.CatalogueRestored{LastEntity: b.lastEntity, NextOrigin: b.nextOrigin, ClockNumber: b.clock.Number, ClockShift: uint64(b.clock.Shift)})
 	all := sortedEntities(&b.entities)
 	for i := range all {
@@ -69,11 +69,11 @@ func (b *baseOf) catalogue() {
 			return
 		}
 	}
-	b.said()
+	b.historyPolicies()
 }
 
-// said gives what was said of history: of the namespace first, then of patterns.
-func (b *baseOf) said() {
+// historyPolicies gives what was said of history: of the namespace first, then of patterns.
+func (b *baseEncoder) historyPolicies() {
 	h := b.policies
 	if h == nil {
 		return
@@ -90,7 +90,7 @@ func (b *baseOf) said() {
 	}
 }
 
-func (b *baseOf) slice(k *kept) {
+func (b *baseEncoder) slice(k *keptSlice) {
 	of := event.Envelope{Slice: k.id}
 	ev := &event.SliceRestored{Envelope: of, Last: k.last, Topic: k.topic, Given: k.given}
 	if k.names != nil {
@@ -104,7 +104,7 @@ func (b *baseOf) slice(k *kept) {
 
 // sessions gives the sessions of a slice by id, and returns their ordinals by slot, which rows
 // name.
-func (b *baseOf) sessions(of event.Envelope, t *keptSessions) (ordinals []uint32) {
+func (b *baseEncoder) sessions(of event.Envelope, t *keptSessions) (ordinals []uint32) {
 	if t == nil {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (b *baseOf) sessions(of event.Envelope, t *keptSessions) (ordinals []uint32
 	return ordinals
 }
 
-func (b *baseOf) lockAt(slot uint32) event.RestoredLock {
+func (b *baseEncoder) lockAt(slot uint32) event.RestoredLock {
 	l := b.locks.at(slot)
 	return event.RestoredLock{Token: l.token, Until: l.until}
 }
@@ -140,7 +140,7 @@ func (b body) ref() event.BodyRef {
 	return event.BodyRef{Position: b.position, Size: b.size, Sum: b.sum}
 }
 
-func (b *baseOf) rows(of event.Envelope, k *kept, ordinals []uint32) {
+func (b *baseEncoder) rows(of event.Envelope, k *keptSlice, ordinals []uint32) {
 	ev := &event.RowsRestored{Envelope: of}
 	k.rows.root.each(0, func(p place) bool {
 		ev.Rows = append(ev.Rows, event.RestoredRow{})
@@ -158,7 +158,7 @@ func (b *baseOf) rows(of event.Envelope, k *kept, ordinals []uint32) {
 }
 
 // row fills in what is known of one message.
-func (b *baseOf) row(to *event.RestoredRow, p place, ordinals []uint32) {
+func (b *baseEncoder) row(to *event.RestoredRow, p place, ordinals []uint32) {
 	r := p.row()
 	*to = event.RestoredRow{
 		Sequence: p.sequence(), State: event.RowState(r.marks.state()), SubQueue: r.marks.subQueue(),
@@ -186,7 +186,7 @@ func (b *baseOf) row(to *event.RestoredRow, p place, ordinals []uint32) {
 	}
 }
 
-func (b *baseOf) history(of event.Envelope, k *kept) {
+func (b *baseEncoder) history(of event.Envelope, k *keptSlice) {
 	ev := &event.HistoryRestored{Envelope: of}
 	if k.seen != nil {
 		for s := range k.seen.entries {
@@ -208,7 +208,7 @@ func (b *baseOf) history(of event.Envelope, k *kept) {
 }
 
 // source adds what has come from a slice to an event, and yields that each time it is long enough.
-func (b *baseOf) source(ev *event.HistoryRestored, src *source) {
+func (b *baseEncoder) source(ev *event.HistoryRestored, src *source) {
 	next := func(numbers []event.TransferNumber) {
 		ev.Sources = append(ev.Sources, event.RestoredSource{Source: src.slice, Floor: src.floor, Numbers: numbers})
 		if b.full(len(ev.Sources), 16+4*len(numbers)) {
@@ -229,21 +229,21 @@ func (b *baseOf) source(ev *event.HistoryRestored, src *source) {
 	}
 }
 
-// Restoring is an index that is being made from the events of a base.
-type Restoring struct {
+// Restorer is an index that is being made from the events of a base.
+type Restorer struct {
 	x     *Index
-	begun bool    // the partition's own numbers are there
-	slice filling // the one that the events are about
+	begun bool          // the partition's own numbers are there
+	slice sliceAssembly // the one that the events are about
 	order event.Slice
 	last  event.SequenceNumber // of the rows of the slice
 }
 
 // Restore begins with the state before the first event.
-func Restore() *Restoring { return &Restoring{x: New()} }
+func Restore() *Restorer { return &Restorer{x: New()} }
 
 // Apply adds what an event of the base has; at is the time of its record. After an error r is of no
 // use.
-func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
+func (r *Restorer) Apply(at event.Time, ev event.Event) (err error) {
 	x := r.x
 	x.lastAt = max(x.lastAt, at)
 	if c, ok := ev.(*event.CatalogueRestored); ok {
@@ -257,7 +257,7 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 		if r.slice.slice != nil && compareSlices(r.order, id) >= 0 {
 			return fmt.Errorf("slice %v after %v", id, r.order)
 		}
-		r.slice, err = assembly{x}.restoreSlice(id, s.Last, s.Topic)
+		r.slice, err = indexAssembly{x}.restoreSlice(id, s.Last, s.Topic)
 		if err != nil {
 			return err
 		}
@@ -273,7 +273,7 @@ func (r *Restoring) Apply(at event.Time, ev event.Event) (err error) {
 }
 
 // catalogue adds the partition's own numbers, an entity, or rules.
-func (r *Restoring) catalogue(ev *event.CatalogueRestored) error {
+func (r *Restorer) catalogue(ev *event.CatalogueRestored) error {
 	x, c := r.x, &r.x.Catalogue
 	if numbers := ev.NextOrigin != 0; numbers == r.begun || r.slice.slice != nil {
 		return fmt.Errorf("%v out of place", ev.Kind())
@@ -305,7 +305,7 @@ func (r *Restoring) catalogue(ev *event.CatalogueRestored) error {
 }
 
 // contents adds what is in the slice.
-func (r *Restoring) contents(ev event.Event) error {
+func (r *Restorer) contents(ev event.Event) error {
 	s := r.slice
 	switch ev := ev.(type) {
 	case *event.SessionsRestored:
@@ -343,9 +343,9 @@ func (r *Restoring) contents(ev event.Event) error {
 }
 
 // Index checks that all parts fit one another, and returns the index.
-func (r *Restoring) Index() (*Index, error) {
+func (r *Restorer) Index() (*Index, error) {
 	if !r.begun {
 		return nil, errors.New("the base is empty")
 	}
-	return r.x, assembly{r.x}.complete()
+	return r.x, indexAssembly{r.x}.complete()
 }

@@ -21,7 +21,7 @@ func (s *Snapshot) Blobs() iter.Seq[event.Blob] {
 }
 
 // blobs yields those of a slice, and reports whether that was all of them.
-func (k *kept) blobs(yield func(event.Blob) bool) bool {
+func (k *keptSlice) blobs(yield func(event.Blob) bool) bool {
 	if k.names != nil {
 		for _, r := range k.names.records.all() {
 			if r.there && r.set && r.state.size > 0 && !yield(r.state.blob()) {

@@ -305,7 +305,7 @@ func (c *Catalogue) removeRule(e Entity, name string, ev event.Event) {
 
 // ownAdded makes sure that the list of rules of a copy of an entity may be changed.
 func (e *Entity) ownAdded(v *versions) {
-	if !v.owned(e.made) {
+	if !v.isOwned(e.made) {
 		e.added, e.made = slices.Clone(e.added), v.now
 	}
 }
@@ -314,7 +314,7 @@ func (e *Entity) ownAdded(v *versions) {
 func (e *Entity) setRule(v *versions, is *event.Rule) {
 	name := strings.ToLower(is.Name)
 	was := e.rules.byName[name]
-	if v.owned(was.made) {
+	if v.isOwned(was.made) {
 		was.Rule = *is
 		return
 	}

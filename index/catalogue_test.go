@@ -253,7 +253,7 @@ func TestDecodeRefusesCatalogue(t *testing.T) {
 		src := New().Encode(nil)
 		src = append(src[:3:3], 9, byte(len(c.entities))) // the newest id ever is 9
 		for _, e := range c.entities {
-			src = encoded(src, func(w *encoding) {
+			src = encoded(src, func(w *stateEncoder) {
 				if w.entity(e); e.Kind == event.Queue && e.added != nil {
 					w.rules(e.added)
 				}

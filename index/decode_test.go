@@ -138,9 +138,9 @@ func changeBytes(t *testing.T, good []byte) {
 }
 
 // encoded appends what a part of a state is encoded in. Of scheduled messages it knows one.
-func encoded(dst []byte, part func(*encoding)) []byte {
-	w := &encoding{view: new(view), dst: dst}
-	w.schedule.add(&versions{now: 1}, scheduled{})
+func encoded(dst []byte, part func(*stateEncoder)) []byte {
+	w := &stateEncoder{view: new(view), dst: dst}
+	w.schedule.add(&versions{now: 1}, scheduledEntry{})
 	part(w)
 	return w.dst
 }
@@ -185,7 +185,7 @@ func TestDecodeRefusesSlices(t *testing.T) {
 		src := New().Encode(nil)
 		src = append(src[:len(src)-1], byte(len(c.slices)))
 		for _, s := range c.slices {
-			src = encoded(src, func(w *encoding) { w.slice(s.kept) })
+			src = encoded(src, func(w *stateEncoder) { w.slice(s.keptSlice) })
 		}
 		_, err := Decode(src)
 		if ok := err == nil; ok != c.ok || !ok && !errors.Is(err, errEncoding) {

@@ -27,8 +27,8 @@ func keyOf(of *event.Identity) (k idKey) {
 	return k
 }
 
-// seen is one entry of the history.
-type seen struct {
+// acceptedID is one entry of the history.
+type acceptedID struct {
 	key      idKey
 	until    event.Time // 0: the id was accepted again since, with a later entry
 	original event.SequenceNumber
@@ -41,8 +41,8 @@ const maxForget = 4
 // keptHistory is what a snapshot sees of a duplicate history. The owner changes it with the slice's
 // own.
 type keptHistory struct {
-	order queue[seen] // in the order in which they were made
-	count int         // of those that no other has replaced
+	order queue[acceptedID] // in the order in which they were made
+	count int               // of those that no other has replaced
 }
 
 // history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11).
@@ -58,16 +58,16 @@ func newHistory(s *slice) *history {
 }
 
 // find looks an id up.
-func (h *history) find(k idKey) (seen, bool) {
+func (h *history) find(k idKey) (acceptedID, bool) {
 	n, ok := h.byKey[k]
 	if !ok {
-		return seen{}, false
+		return acceptedID{}, false
 	}
 	return *h.of.seen.order.at(n), true
 }
 
 // remember enters an id that was accepted at a time.
-func (h *history) remember(now event.Time, k idKey, s seen) {
+func (h *history) remember(now event.Time, k idKey, s acceptedID) {
 	if s.until <= now {
 		return
 	}
@@ -88,7 +88,7 @@ func (h *history) remember(now event.Time, k idKey, s seen) {
 }
 
 // enter appends an entry, which replaces the one of the same id.
-func (h *history) enter(s seen) {
+func (h *history) enter(s acceptedID) {
 	kept, v := h.of.seen, &h.of.shared.versions
 	if n, twice := h.byKey[s.key]; twice {
 		kept.order.edit(v, n).until = 0
@@ -123,7 +123,7 @@ func (h *history) over(now event.Time, limit int) (n int) {
 
 // entries are those of the history in the order in which they were made, without the ones that
 // another has replaced.
-func (h *keptHistory) entries(yield func(*seen) bool) {
+func (h *keptHistory) entries(yield func(*acceptedID) bool) {
 	for i := h.order.head; i < h.order.end; i++ {
 		if e := h.order.at(i); e.until != 0 && !yield(e) {
 			return

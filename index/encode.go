@@ -24,13 +24,13 @@ var errEncoding = errors.New("index: bad encoding")
 // however they came about.
 func (x *Index) Encode(dst []byte) []byte {
 	v := viewOf(x)
-	e := &encoding{view: &v, dst: dst}
+	e := &stateEncoder{view: &v, dst: dst}
 	e.state()
 	return e.dst
 }
 
-// encoding is an encoding that is being made.
-type encoding struct {
+// stateEncoder is an encoding that is being made.
+type stateEncoder struct {
 	*view
 	dst []byte    // what is not written yet
 	w   io.Writer // nil: everything stays in dst
@@ -43,13 +43,13 @@ type encoding struct {
 const pieceSize = 64 << 10
 
 // piece writes what there is if it is enough.
-func (e *encoding) piece() {
+func (e *stateEncoder) piece() {
 	if e.w != nil && len(e.dst) >= pieceSize {
 		e.flush()
 	}
 }
 
-func (e *encoding) flush() {
+func (e *stateEncoder) flush() {
 	if e.err == nil {
 		_, e.err = e.w.Write(e.dst)
 		e.written += int64(len(e.dst))
@@ -57,9 +57,9 @@ func (e *encoding) flush() {
 	e.dst = e.dst[:0]
 }
 
-func (e *encoding) number(n uint64) { e.dst = binary.AppendUvarint(e.dst, n) }
+func (e *stateEncoder) number(n uint64) { e.dst = binary.AppendUvarint(e.dst, n) }
 
-func (e *encoding) state() {
+func (e *stateEncoder) state() {
 	e.dst = append(e.dst, EncodingVersion)
 	e.number(uint64(e.lastAt))
 	e.number(uint64(e.nextOrigin))
@@ -72,7 +72,7 @@ func (e *encoding) state() {
 		}
 		e.slice(k)
 	}
-	moved := slices.DeleteFunc(all, func(k *kept) bool { return k.given == 0 && k.arrived == nil })
+	moved := slices.DeleteFunc(all, func(k *keptSlice) bool { return k.given == 0 && k.arrived == nil })
 	// a state without any of these is encoded as it was before they existed
 	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil {
 		e.number(e.clock.Number)
@@ -101,7 +101,7 @@ const (
 	flagStays   = 1 << 7
 )
 
-func (e *encoding) slice(k *kept) {
+func (e *stateEncoder) slice(k *keptSlice) {
 	e.number(uint64(k.id.Entity))
 	e.dst = append(e.dst, k.id.Partition)
 	e.number(uint64(k.last))
@@ -131,7 +131,7 @@ func (e *encoding) slice(k *kept) {
 const rowSize = 20
 
 // row appends what is known of one message. last is the row before.
-func (e *encoding) row(p place, r, last *row, ordinals []uint32) {
+func (e *stateEncoder) row(p place, r, last *row, ordinals []uint32) {
 	origin, source, state, hops := p.origin(), p.source(), r.marks.state(), r.marks.hops()
 	var flags byte
 	if r.marks.has(ownTTL) {
@@ -215,7 +215,7 @@ func appendText(dst []byte, s string) []byte {
 // before; what does not fit all the same is an error, never a panic, and nothing is allocated on
 // the word of a count alone.
 func Decode(src []byte) (*Index, error) {
-	d := &decoding{src: src}
+	d := &stateDecoder{src: src}
 	x := New()
 	if v := d.byte(); d.err == nil && v != EncodingVersion {
 		d.fail("version %d", v)
@@ -238,7 +238,7 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && (len(d.src) > 0 || moved == 0) {
 		x.Catalogue.history = d.policies()
 	}
-	d.check(assembly{x}.complete())
+	d.check(indexAssembly{x}.complete())
 	if d.err == nil && len(d.src) > 0 {
 		d.fail("%d bytes too many", len(d.src))
 	}
@@ -248,7 +248,7 @@ func Decode(src []byte) (*Index, error) {
 	return x, nil
 }
 
-func (d *decoding) clock(c *Clock) {
+func (d *stateDecoder) clock(c *Clock) {
 	c.Number = d.number(math.MaxUint64)
 	c.Shift = int64(d.distance(0, math.MaxUint64))
 	if c.Number == 0 && (c.Shift != 0 || len(d.src) == 0) {
@@ -256,7 +256,7 @@ func (d *decoding) clock(c *Clock) {
 	}
 }
 
-type decoding struct {
+type stateDecoder struct {
 	src []byte
 	err error
 	row event.RestoredRow // being read
@@ -264,19 +264,19 @@ type decoding struct {
 
 // check fails with an error about something that was read, unless it is nil or there was an error
 // before.
-func (d *decoding) check(err error) {
+func (d *stateDecoder) check(err error) {
 	if err != nil {
 		d.fail("%v", err)
 	}
 }
 
-func (d *decoding) fail(format string, args ...any) {
+func (d *stateDecoder) fail(format string, args ...any) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%w: %d bytes before the end: %s", errEncoding, len(d.src), fmt.Sprintf(format, args...))
 	}
 }
 
-func (d *decoding) number(limit uint64) uint64 {
+func (d *stateDecoder) number(limit uint64) uint64 {
 	v, n := binary.Uvarint(d.src)
 	if n <= 0 || v > limit {
 		d.fail("bad number")
@@ -288,7 +288,7 @@ func (d *decoding) number(limit uint64) uint64 {
 }
 
 // distance reads how far a number is from another one.
-func (d *decoding) distance(from, limit uint64) uint64 {
+func (d *stateDecoder) distance(from, limit uint64) uint64 {
 	v, n := binary.Varint(d.src)
 	at := from + uint64(v)
 	if n <= 0 || at > limit {
@@ -301,7 +301,7 @@ func (d *decoding) distance(from, limit uint64) uint64 {
 }
 
 // atLeastOne reads a number that is not 0.
-func (d *decoding) atLeastOne(limit uint64) uint64 {
+func (d *stateDecoder) atLeastOne(limit uint64) uint64 {
 	v := d.number(limit)
 	if v == 0 {
 		d.fail("bad number")
@@ -309,7 +309,7 @@ func (d *decoding) atLeastOne(limit uint64) uint64 {
 	return v
 }
 
-func (d *decoding) take(n uint64) []byte {
+func (d *stateDecoder) take(n uint64) []byte {
 	if n > uint64(len(d.src)) {
 		d.fail("needs %d bytes", n)
 		d.src = nil
@@ -320,31 +320,31 @@ func (d *decoding) take(n uint64) []byte {
 	return p
 }
 
-func (d *decoding) byte() byte {
+func (d *stateDecoder) byte() byte {
 	if p := d.take(1); p != nil {
 		return p[0]
 	}
 	return 0
 }
 
-func (d *decoding) text() string { return string(d.take(d.number(1 << 20))) }
+func (d *stateDecoder) text() string { return string(d.take(d.number(1 << 20))) }
 
-func (d *decoding) body() (b event.BodyRef) {
+func (d *stateDecoder) body() (b event.BodyRef) {
 	b.Position = event.Position(d.number(math.MaxUint64))
 	b.Size = uint32(d.number(math.MaxUint32))
 	b.Sum = d.sum()
 	return b
 }
 
-func (d *decoding) sum() uint32 {
+func (d *stateDecoder) sum() uint32 {
 	if p := d.take(4); p != nil {
 		return binary.LittleEndian.Uint32(p)
 	}
 	return 0
 }
 
-// read takes a value in the form it has in events.
-func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
+// readValue takes a value in the form it has in events.
+func readValue[T any](d *stateDecoder, from func([]byte) (T, []byte, error)) T {
 	v, rest, err := from(d.src)
 	if d.src = rest; err != nil {
 		d.fail("%v", err)
@@ -354,7 +354,7 @@ func read[T any](d *decoding, from func([]byte) (T, []byte, error)) T {
 }
 
 // slice reads the slice behind another one.
-func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
+func (d *stateDecoder) slice(x *Index, previous event.Slice) event.Slice {
 	id := event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
 	if len(x.slices.byID) > 0 && compareSlices(previous, id) >= 0 {
 		d.fail("slice %v after %v", id, previous)
@@ -366,7 +366,7 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 	if d.err != nil {
 		return id
 	}
-	s, err := assembly{x}.restoreSlice(id, last, topic)
+	s, err := indexAssembly{x}.restoreSlice(id, last, topic)
 	if d.check(err); d.err != nil {
 		return id
 	}
@@ -391,7 +391,7 @@ func (d *decoding) slice(x *Index, previous event.Slice) event.Slice {
 }
 
 // message reads what is known of one message, behind the row before.
-func (d *decoding) message(seq event.SequenceNumber) {
+func (d *stateDecoder) message(seq event.SequenceNumber) {
 	last, r := d.row, &d.row
 	*r = event.RestoredRow{Sequence: seq, State: event.RowState(d.byte()), SubQueue: event.SubQueue(d.byte())}
 	flags := d.byte()
@@ -425,7 +425,7 @@ func (d *decoding) message(seq event.SequenceNumber) {
 	}
 }
 
-func (d *decoding) lock() (l event.RestoredLock) {
+func (d *stateDecoder) lock() (l event.RestoredLock) {
 	copy(l.Token[:], d.take(16))
 	l.Until = event.Time(d.number(uint64(event.EndOfTime)))
 	return l

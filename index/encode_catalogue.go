@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-func (e *encoding) catalogue() {
+func (e *stateEncoder) catalogue() {
 	e.number(uint64(e.lastEntity))
 	all := sortedEntities(&e.entities)
 	e.number(uint64(len(all)))
@@ -16,7 +16,7 @@ func (e *encoding) catalogue() {
 	}
 }
 
-func (e *encoding) entity(x *Entity) {
+func (e *stateEncoder) entity(x *Entity) {
 	dst := binary.AppendUvarint(e.dst, uint64(x.ID))
 	dst = append(dst, byte(x.Kind), x.HashVersion)
 	dst = appendText(dst, x.Path)
@@ -36,7 +36,7 @@ func (e *encoding) entity(x *Entity) {
 	}
 }
 
-func (e *encoding) rules(added []*event.Rule) {
+func (e *stateEncoder) rules(added []*event.Rule) {
 	e.number(uint64(len(added)))
 	for _, r := range added {
 		e.dst = event.AppendRule(e.dst, r)
@@ -44,7 +44,7 @@ func (e *encoding) rules(added []*event.Rule) {
 	}
 }
 
-func (d *decoding) catalogue(c *Catalogue) {
+func (d *stateDecoder) catalogue(c *Catalogue) {
 	c.last = event.EntityID(d.number(math.MaxUint32))
 	var before event.EntityID
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
@@ -58,7 +58,7 @@ func (d *decoding) catalogue(c *Catalogue) {
 				d.fail("%d partitions with key hash %d", n, e.KeyHash)
 			}
 		}
-		e.Properties = read(d, event.ReadProperties)
+		e.Properties = readValue(d, event.ReadProperties)
 		e.Topic = event.EntityID(d.number(math.MaxUint32))
 		for _, t := range [...]*event.Time{&e.CreatedAt, &e.UpdatedAt, &e.AccessedAt} {
 			*t = event.Time(d.number(uint64(event.EndOfTime)))
@@ -78,9 +78,9 @@ func (d *decoding) catalogue(c *Catalogue) {
 }
 
 // rules reads those of a subscription.
-func (d *decoding) rules(c *Catalogue, e *Entity) {
+func (d *stateDecoder) rules(c *Catalogue, e *Entity) {
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
-		if r := read(d, event.ReadRule); d.err == nil {
+		if r := readValue(d, event.ReadRule); d.err == nil {
 			d.check(c.restoreRule(e, r))
 		}
 	}

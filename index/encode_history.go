@@ -8,7 +8,7 @@ import (
 )
 
 // policiesOf appends what is said of history, each part as the event that said it.
-func (e *encoding) policiesOf(h *History) {
+func (e *stateEncoder) policiesOf(h *History) {
 	e.number(uint64(h.Since))
 	if n := h.Namespace; n != nil {
 		e.number(1)
@@ -23,10 +23,10 @@ func (e *encoding) policiesOf(h *History) {
 	}
 }
 
-func (d *decoding) policies() *History {
+func (d *stateDecoder) policies() *History {
 	h := &History{Since: event.Time(d.number(uint64(event.EndOfTime)))}
 	if d.number(1) == 1 {
-		set := read(d, event.ReadHistoryPolicy)
+		set := readValue(d, event.ReadHistoryPolicy)
 		h.Namespace = &NamespaceHistory{set.Policy, set.Share, set.BeforeSends}
 		if set.Pattern != "" || set.Removed {
 			d.fail("the policy of the namespace has the pattern %q", set.Pattern)
@@ -34,7 +34,7 @@ func (d *decoding) policies() *History {
 	}
 	last := ""
 	for n := d.number(math.MaxUint32); n > 0 && d.err == nil; n-- {
-		set := read(d, event.ReadHistoryPolicy)
+		set := readValue(d, event.ReadHistoryPolicy)
 		p := PatternPolicy{set.Pattern, set.Policy, strings.ToLower(set.Pattern)}
 		if p.lower == "" || set.Removed || set.Share != 0 || set.BeforeSends || last != "" && comparePatterns(last, p.lower) >= 0 {
 			d.fail("policy of %q after that of %q", p.lower, last)

@@ -10,7 +10,7 @@ import (
 
 // moves appends the transfer numbers that slices have given out, and what has come to them. Open
 // transfers are encoded with the rows of their messages.
-func (e *encoding) moves(moved []*kept) {
+func (e *stateEncoder) moves(moved []*keptSlice) {
 	e.number(uint64(len(moved)))
 	for _, k := range moved {
 		e.id(k.id)
@@ -26,12 +26,12 @@ func (e *encoding) moves(moved []*kept) {
 	}
 }
 
-func (e *encoding) id(id event.Slice) {
+func (e *stateEncoder) id(id event.Slice) {
 	e.number(uint64(id.Entity))
 	e.dst = append(e.dst, id.Partition)
 }
 
-func (e *encoding) source(src *source) {
+func (e *stateEncoder) source(src *source) {
 	e.id(src.slice)
 	e.number(uint64(src.floor))
 	if src.numbers == nil {
@@ -48,7 +48,7 @@ func (e *encoding) source(src *source) {
 	}
 }
 
-func (t *transfer) append(e *encoding, dst []byte) []byte {
+func (t *transfer) append(e *stateEncoder, dst []byte) []byte {
 	e.dst = dst
 	e.number(uint64(t.number))
 	e.number(uint64(t.destination))
@@ -57,7 +57,7 @@ func (t *transfer) append(e *encoding, dst []byte) []byte {
 
 // moves reads the moves of slices, of which only those with some are written. It returns how many
 // slices that are.
-func (d *decoding) moves(x *Index) (count uint64) {
+func (d *stateDecoder) moves(x *Index) (count uint64) {
 	var before event.Slice
 	count = d.number(uint64(len(d.src)))
 	for i := uint64(0); i < count && d.err == nil; i++ {
@@ -77,11 +77,11 @@ func (d *decoding) moves(x *Index) (count uint64) {
 	return count
 }
 
-func (d *decoding) id() event.Slice {
+func (d *stateDecoder) id() event.Slice {
 	return event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
 }
 
-func (d *decoding) sources(s *slice) {
+func (d *stateDecoder) sources(s *slice) {
 	n := d.number(uint64(len(d.src)))
 	if n == 0 {
 		return
@@ -100,7 +100,7 @@ func (d *decoding) sources(s *slice) {
 }
 
 // arrived reads the numbers of one source, from its floor on.
-func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
+func (d *stateDecoder) arrived(before uint64) *roaring64.Bitmap {
 	count := d.number(uint64(len(d.src)))
 	if count == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (d *decoding) arrived(before uint64) *roaring64.Bitmap {
 }
 
 // moved reads what a message brought from the entities that it was in before.
-func (d *decoding) moved(w *event.RestoredWay, flags byte) {
+func (d *stateDecoder) moved(w *event.RestoredWay, flags byte) {
 	if flags&flagHops != 0 {
 		if w.Hops = d.byte(); w.Hops == 0 {
 			d.fail("message that moved 0 times")

@@ -14,7 +14,7 @@ const (
 // sessions appends the sessions of a slice by id. Rows name a session by its place in that order,
 // from 1 on: those are the ordinals by slot. Which messages belong to a session follows from the
 // rows.
-func (e *encoding) sessions(t *keptSessions) (ordinals []uint32) {
+func (e *stateEncoder) sessions(t *keptSessions) (ordinals []uint32) {
 	if t == nil {
 		e.dst = append(e.dst, 0, 0)
 		return nil
@@ -48,7 +48,7 @@ func (e *encoding) sessions(t *keptSessions) (ordinals []uint32) {
 }
 
 // history appends the duplicate history in the order in which it came about.
-func (e *encoding) history(h *keptHistory) {
+func (e *stateEncoder) history(h *keptHistory) {
 	if h == nil {
 		e.dst = append(e.dst, 0)
 		return
@@ -63,7 +63,7 @@ func (e *encoding) history(h *keptHistory) {
 }
 
 // sessions reads the sessions of a slice; their ordinals become their slots.
-func (d *decoding) sessions(s filling) {
+func (d *stateDecoder) sessions(s sliceAssembly) {
 	tickets := d.number(math.MaxUint64)
 	n := d.number(uint64(len(d.src)))
 	s.restoreTickets(tickets)
@@ -88,7 +88,7 @@ func (d *decoding) sessions(s filling) {
 	}
 }
 
-func (d *decoding) history(s filling) {
+func (d *stateDecoder) history(s sliceAssembly) {
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 		var k idKey
 		copy(k[:], d.take(uint64(len(k))))

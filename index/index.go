@@ -9,10 +9,10 @@ import (
 type Index struct {
 	Catalogue Catalogue // entities; filled on partition 0 only
 	moves
-	holds
+	lockHolds
 
 	slices     sliceTable
-	shared     *shared
+	shared     *sharedTables
 	nextOrigin event.OriginID
 	lastAt     event.Time
 	clock      Clock
@@ -20,11 +20,11 @@ type Index struct {
 	removals   Removals
 }
 
-// shared is what the slices of a partition have in common: locks are found by token, and the ends
+// sharedTables is what the slices of a partition have in common: locks are found by token, and the ends
 // of locks and scheduled messages by time, whichever slice they are in.
-type shared struct {
+type sharedTables struct {
 	versions versions
-	kept     slots[*kept] // of each slice
+	kept     slots[*keptSlice] // of each slice
 	locks    lockTable
 	schedule schedule
 	// transfers are the open ones of all slices.
@@ -34,10 +34,10 @@ type shared struct {
 
 // New is the state before the first event.
 func New() *Index {
-	sh := &shared{versions: versions{now: 1}, texts: map[string]string{}}
+	sh := &sharedTables{versions: versions{now: 1}, texts: map[string]string{}}
 	sh.locks, sh.schedule = newLockTable(&sh.versions), newSchedule(&sh.versions)
 	x := &Index{Catalogue: newCatalogue(&sh.versions), slices: newSliceTable(sh), shared: sh, nextOrigin: 1, removals: Removals{of: new(int64)}}
-	x.moves, x.holds = moves{&x.slices}, holds{sh}
+	x.moves, x.lockHolds = moves{&x.slices}, lockHolds{sh}
 	return x
 }
 

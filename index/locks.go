@@ -149,18 +149,18 @@ func (b bucket) Before(o bucket) bool { return b < o }
 
 // deadlines holds lock slots by the time their locks end.
 type deadlines struct {
-	buckets map[bucket]*ending
+	buckets map[bucket]*deadlineBucket
 	// of all buckets that are not empty, and perhaps of some that are; the first one is not
 	keys  heapOf[bucket]
 	idle  []bucket     // those that are not in the heap, and some that are in it again
 	links []neighbours // of the slots in one bucket, by slot
 	// the one that was asked for last: the next lock is likely to end in the same one
 	last   bucket
-	lastIs *ending // nil: none was
+	lastIs *deadlineBucket // nil: none was
 }
 
-// ending is the locks that end within one bucket: a list of slots.
-type ending struct {
+// deadlineBucket is the locks that end within one bucket: a list of slots.
+type deadlineBucket struct {
 	first  uint32 // 0: there are none
 	count  int
 	queued bool // it is in the heap
@@ -173,10 +173,10 @@ type neighbours struct{ before, behind uint32 }
 // maxIdle is how many empty buckets are kept: the next lock is likely to end in one of them.
 const maxIdle = 16
 
-func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*ending{}} }
+func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*deadlineBucket{}} }
 
 // bucket finds a bucket; nil: there is none.
-func (d *deadlines) bucket(k bucket) *ending {
+func (d *deadlines) bucket(k bucket) *deadlineBucket {
 	if d.lastIs == nil || d.last != k {
 		d.last, d.lastIs = k, d.buckets[k]
 	}
@@ -187,7 +187,7 @@ func (d *deadlines) add(t event.Time, slot uint32) {
 	k := bucketOf(t)
 	b := d.bucket(k)
 	if b == nil {
-		b = new(ending)
+		b = new(deadlineBucket)
 		d.buckets[k], d.lastIs = b, b
 	}
 	if !b.queued {
@@ -248,7 +248,7 @@ func (d *deadlines) tidy() {
 }
 
 // first returns the earliest bucket and the time at which all in it are due; nil: there is none.
-func (d *deadlines) first() (*ending, event.Time) {
+func (d *deadlines) first() (*deadlineBucket, event.Time) {
 	if len(d.keys) == 0 {
 		return nil, 0
 	}
@@ -257,7 +257,7 @@ func (d *deadlines) first() (*ending, event.Time) {
 }
 
 // of yields the slots of a bucket, in no order that means anything.
-func (d *deadlines) of(b *ending) iter.Seq[uint32] {
+func (d *deadlines) of(b *deadlineBucket) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for slot := b.first; slot != 0 && yield(slot); slot = d.links[slot].behind {
 		}

@@ -110,12 +110,12 @@ func (x moves) ArrivalSources(id event.Slice) (ids []event.Slice) {
 	return ids
 }
 
-// holds keeps locks.
-type holds struct{ shared *shared }
+// lockHolds keeps locks.
+type lockHolds struct{ shared *sharedTables }
 
 // Hold keeps a lock from being due, until Unhold is called as often. It is not part of the state:
 // no snapshot shows it, and after a replay nothing is held.
-func (h holds) Hold(token event.LockToken) {
+func (h lockHolds) Hold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {
 		h.shared.locks.hold(slot)
 	}
@@ -123,7 +123,7 @@ func (h holds) Hold(token event.LockToken) {
 
 // Unhold undoes one [Index.Hold] of a lock, if the lock is still there. One whose time has passed
 // meanwhile is due at once.
-func (h holds) Unhold(token event.LockToken) {
+func (h lockHolds) Unhold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {
 		h.shared.locks.unhold(slot)
 	}

@@ -30,7 +30,7 @@ func (p *pages[T]) edit(v *versions, i int) *T { return &p.own(v, i>>pageBits).v
 
 // own returns a page that may be changed.
 func (p *pages[T]) own(v *versions, n int) *page[T] {
-	if g := p.list[n]; v.owned(g.made) {
+	if g := p.list[n]; v.isOwned(g.made) {
 		return g
 	}
 	p.ownList(v)
@@ -41,7 +41,7 @@ func (p *pages[T]) own(v *versions, n int) *page[T] {
 }
 
 func (p *pages[T]) ownList(v *versions) {
-	if !v.owned(p.made) {
+	if !v.isOwned(p.made) {
 		p.list, p.made = slices.Clone(p.list), v.now
 		v.copied.Add(int64(len(p.list)) * int64(unsafe.Sizeof(p.list[0])))
 	}

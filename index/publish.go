@@ -18,9 +18,9 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 	topic.takeNumber(ev.Sequence)
 	arrivalsOf{topic}.arrive(ev.Arrival, ev)
 	if ev.DuplicateUntil != 0 {
-		topic.remember(ev.EnqueuedAt, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
+		topic.remember(ev.EnqueuedAt, ev.Identity(), acceptedID{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
-	body, along := row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt}, brought(ev.Arrival)
+	body, along := row{position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt}, arrivalDetails(ev.Arrival)
 	if ev.Arrival != nil {
 		body.marks = body.marks.moves(ev.Arrival.Hops)
 	}
@@ -36,7 +36,7 @@ func (t *sliceTable) publishScheduled(ev *event.ScheduledPublished) {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.marks.state()))
 	}
 	body := row{position: old.position, size: old.size, sum: old.sum, enqueuedAt: ev.EnqueuedAt, marks: wasScheduled.moves(old.marks.hops())}
-	along := topic.rows.find(ev.Sequence).carried()
+	along := topic.rows.find(ev.Sequence).moveDetails()
 	along.origin = cmp.Or(along.origin, ev.NewSequence)
 	t.shared.schedule.remove(old.lock)
 	topic.remove(ev.Sequence, old)
@@ -44,7 +44,7 @@ func (t *sliceTable) publishScheduled(ev *event.ScheduledPublished) {
 	t.copies(topic, ev.Copies, body, &along)
 }
 
-func (t *sliceTable) copies(topic *slice, copies []event.Copy, body row, along *carried) {
+func (t *sliceTable) copies(topic *slice, copies []event.Copy, body row, along *moveDetails) {
 	for i := range copies {
 		c := &copies[i]
 		s := t.of(event.Slice{Entity: c.Subscription, Partition: topic.id.Partition})

@@ -127,10 +127,10 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 func (s *slice) message(seq event.SequenceNumber) Message { return s.describe(s.rows.find(seq)) }
 
 func (s *slice) describe(p place) Message {
-	return s.kept.describe(p, &s.shared.schedule.slots, &s.shared.locks.slots)
+	return s.keptSlice.describe(p, &s.shared.schedule.slots, &s.shared.locks.slots)
 }
 
-func (k *kept) describe(p place, schedule *slots[scheduled], locks *slots[lock]) Message {
+func (k *keptSlice) describe(p place, schedule *slots[scheduledEntry], locks *slots[lock]) Message {
 	r := p.row()
 	m := Message{
 		Sequence: p.sequence(), State: r.marks.state(), SubQueue: r.marks.subQueue(),
@@ -269,7 +269,7 @@ func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumb
 		}
 		var cursors [classes]cursor
 		for c := range cursors {
-			if shown(q, State(c)) {
+			if isShown(q, State(c)) {
 				cursors[c] = s.members[q][c].from(from)
 			}
 		}

@@ -15,10 +15,10 @@ import (
 // part that does not fit is an error, and leaves the index of no use. Nobody has a snapshot of it
 // yet.
 
-// assembly is an index that is put together, filling a slice of it.
+// indexAssembly is an index that is put together, filling a slice of it.
 type (
-	assembly struct{ *Index }
-	filling  struct{ *slice }
+	indexAssembly struct{ *Index }
+	sliceAssembly struct{ *slice }
 )
 
 // restoreEntity adds an entity. A topic comes before its subscriptions.
@@ -62,7 +62,7 @@ func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 
 // restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if it
 // has one, is there already: its number is smaller.
-func (x assembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (s filling, err error) {
+func (x indexAssembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (s sliceAssembly, err error) {
 	before, end := id.Numbers()
 	if last < before || last > end || x.slices.byID[id] != nil {
 		return s, fmt.Errorf("sequence number %d is not possible in slice %v, or the slice is a duplicate", last, id)
@@ -81,7 +81,7 @@ func (x assembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic 
 }
 
 // restoreTickets sets how many sessions of a slice have been given a ticket.
-func (s filling) restoreTickets(n uint64) {
+func (s sliceAssembly) restoreTickets(n uint64) {
 	if n > 0 {
 		s.sessions = newSessions(s.slice)
 		s.names.tickets = n
@@ -89,7 +89,7 @@ func (s filling) restoreTickets(n uint64) {
 }
 
 // restoreSession adds a session behind those with smaller ids, so that its slot is its ordinal.
-func (s filling) restoreSession(r *event.RestoredSession) error {
+func (s sliceAssembly) restoreSession(r *event.RestoredSession) error {
 	if s.sessions == nil {
 		s.sessions = newSessions(s.slice)
 	}
@@ -118,19 +118,19 @@ func (s filling) restoreSession(r *event.RestoredSession) error {
 }
 
 // restoreID adds an entry to the duplicate history.
-func (s filling) restoreID(r *event.RestoredID) error {
+func (s sliceAssembly) restoreID(r *event.RestoredID) error {
 	if s.history == nil {
 		s.history = newHistory(s.slice)
 	}
 	if _, twice := s.history.byKey[r.Key]; twice || r.Until == 0 {
 		return fmt.Errorf("message id %x is a duplicate or has no end", r.Key)
 	}
-	s.history.enter(seen{r.Key, r.Until, r.Original})
+	s.history.enter(acceptedID{r.Key, r.Until, r.Original})
 	return nil
 }
 
 // restoreSource adds what has come from a slice, or more of it.
-func (s filling) restoreSource(r *event.RestoredSource) error {
+func (s sliceAssembly) restoreSource(r *event.RestoredSource) error {
 	if s.arrived == nil {
 		s.arrived = &arrivals{made: s.made}
 	}
@@ -159,7 +159,7 @@ func (s filling) restoreSource(r *event.RestoredSource) error {
 }
 
 // restoreRow adds a message. Its session is there already.
-func (s filling) restoreRow(r *event.RestoredRow) error {
+func (s sliceAssembly) restoreRow(r *event.RestoredRow) error {
 	if err := s.fits(r); err != nil {
 		return fmt.Errorf("message %d: %w", r.Sequence, err)
 	}
@@ -172,29 +172,29 @@ func (s filling) restoreRow(r *event.RestoredRow) error {
 	case Locked, DeferredLocked:
 		is.lock = s.shared.locks.add(lock{slice: s.id, sequence: r.Sequence, token: r.Lock.Token, until: r.Lock.Until})
 	case Scheduled:
-		is.lock = s.shared.schedule.add(scheduled{s.id, r.Sequence, r.ScheduledFor, r.TimeToLive})
+		is.lock = s.shared.schedule.add(scheduledEntry{s.id, r.Sequence, r.ScheduledFor, r.TimeToLive})
 	}
 	at := s.rows.insert(&s.shared.versions, r.Sequence)
 	*at = is
 	s.addBytes(int64(is.size))
 	s.enter(r.Sequence, is.marks)
-	along := carried{origin: r.Way.First, source: r.Way.DeadLetterSource}
+	along := moveDetails{origin: r.Way.First, source: r.Way.DeadLetterSource}
 	along.give(s.slice, r.Sequence)
 	if is.session != 0 {
 		s.sessions.addMessage(r.Sequence, at)
 	}
-	s.awaits(at)
+	s.noteExpiry(at)
 	for _, b := range r.Changes {
 		s.change(r.Sequence, at, event.Blob{Position: b.Position, Size: b.Size, Sum: b.Sum})
 	}
 	if t := r.Transfer; t.Number != 0 {
-		at.lock = departures(s).depart(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures(s).stored(r.Sequence, at))
+		at.lock = departures(s).openTransfer(transfer{s.id, r.Sequence, t.Number, t.Destination, t.Trigger}, departures(s).storedBytes(r.Sequence, at))
 	}
 	return nil
 }
 
 // fits checks what is known of a message before anything of it is stored.
-func (s filling) fits(r *event.RestoredRow) error {
+func (s sliceAssembly) fits(r *event.RestoredRow) error {
 	before, _ := s.id.Numbers()
 	state, way := State(r.State), &r.Way
 	switch {
@@ -214,7 +214,7 @@ func (s filling) fits(r *event.RestoredRow) error {
 	return cmp.Or(s.fitsLock(r), s.fitsTransfer(r))
 }
 
-func (s filling) fitsLock(r *event.RestoredRow) error {
+func (s sliceAssembly) fitsLock(r *event.RestoredRow) error {
 	state := State(r.State)
 	if state != Locked && state != DeferredLocked {
 		if r.Lock != (event.RestoredLock{}) {
@@ -229,7 +229,7 @@ func (s filling) fitsLock(r *event.RestoredRow) error {
 	return nil
 }
 
-func (s filling) fitsTransfer(r *event.RestoredRow) error {
+func (s sliceAssembly) fitsTransfer(r *event.RestoredRow) error {
 	t := r.Transfer
 	if State(r.State) != Transferring {
 		if t != (event.RestoredTransfer{}) {
@@ -249,7 +249,7 @@ func (s filling) fitsTransfer(r *event.RestoredRow) error {
 }
 
 // complete derives what follows from all parts together, and checks that they fit one another.
-func (x assembly) complete() error {
+func (x indexAssembly) complete() error {
 	for _, e := range x.Catalogue.kept.all() {
 		if r := (*e).rules; r != nil {
 			r.sorted = slices.Clone((*e).added)
@@ -287,10 +287,10 @@ func (t *sessions) complete() error {
 		}
 		ses.count()
 		if r.ticket != 0 {
-			t.waiting = append(t.waiting, waiting{uint32(n), r.ticket})
+			t.waiting = append(t.waiting, waitingSession{uint32(n), r.ticket})
 		}
 	}
-	slices.SortFunc(t.waiting, func(a, b waiting) int { return cmp.Compare(a.ticket, b.ticket) })
+	slices.SortFunc(t.waiting, func(a, b waitingSession) int { return cmp.Compare(a.ticket, b.ticket) })
 	for i := range t.waiting[min(1, len(t.waiting)):] {
 		if t.waiting[i].ticket == t.waiting[i+1].ticket {
 			return fmt.Errorf("two sessions have the same ticket")

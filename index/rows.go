@@ -91,12 +91,12 @@ func (r *row) locked() bool {
 	return r.marks.subQueue() == event.Main && (st == Locked || st == DeferredLocked)
 }
 
-// shown reports whether somebody who looks at a sub-queue sees messages of a state: a message that
+// isShown reports whether somebody who looks at a sub-queue sees messages of a state: a message that
 // leaves the main queue has left it for everybody, one that leaves a dead-letter queue may wait
 // there for long.
-func shown(q event.SubQueue, st State) bool { return q != event.Main || st != Transferring }
+func isShown(q event.SubQueue, st State) bool { return q != event.Main || st != Transferring }
 
-// shownIn reports whether somebody who looks at a sub-queue sees the message.
-func (r *row) shownIn(q event.SubQueue) bool {
-	return r.marks.subQueue() == q && shown(q, r.marks.state())
+// isShownIn reports whether somebody who looks at a sub-queue sees the message.
+func (r *row) isShownIn(q event.SubQueue) bool {
+	return r.marks.subQueue() == q && isShown(q, r.marks.state())
 }

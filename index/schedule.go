@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// scheduled is what is kept of a message that is to become active, beside its row.
-type scheduled struct {
+// scheduledEntry is what is kept of a message that is to become active, beside its row.
+type scheduledEntry struct {
 	slice    event.Slice
 	sequence event.SequenceNumber
 	at       event.Time
@@ -18,16 +18,16 @@ type scheduled struct {
 
 // schedule finds scheduled messages by slot and by time. A snapshot sees the slots.
 type schedule struct {
-	slots[scheduled]
+	slots[scheduledEntry]
 	versions *versions
 	// every slot in use, and perhaps some that no longer are; the first one is in use
-	byAt heapOf[due]
+	byAt heapOf[dueSlot]
 	live int
 }
 
 func newSchedule(v *versions) schedule { return schedule{versions: v} }
 
-func (t *schedule) add(s scheduled) uint32 {
+func (t *schedule) add(s scheduledEntry) uint32 {
 	slot := t.slots.add(t.versions, s)
 	t.live++
 	t.enter(slot)
@@ -37,7 +37,7 @@ func (t *schedule) add(s scheduled) uint32 {
 // enter puts a slot in use into the order of times.
 func (t *schedule) enter(slot uint32) {
 	s := t.at(slot)
-	t.byAt.push(due{s.at, s.sequence, s.slice, slot})
+	t.byAt.push(dueSlot{s.at, s.sequence, s.slice, slot})
 }
 
 func (t *schedule) remove(slot uint32) {
@@ -64,27 +64,27 @@ func (t *schedule) remove(slot uint32) {
 	}
 }
 
-func (t *schedule) current(d due) bool {
+func (t *schedule) current(d dueSlot) bool {
 	s := t.at(d.slot)
 	return s.sequence == d.sequence && s.slice == d.slice && s.at == d.at
 }
 
 // first is the one to become active next: by time, then by number (semantics.md 7.6).
-func (t *schedule) first() (scheduled, bool) {
+func (t *schedule) first() (scheduledEntry, bool) {
 	if len(t.byAt) == 0 {
-		return scheduled{}, false
+		return scheduledEntry{}, false
 	}
 	return *t.at(t.byAt[0].slot), true
 }
 
-type due struct {
+type dueSlot struct {
 	at       event.Time
 	sequence event.SequenceNumber
 	slice    event.Slice
 	slot     uint32
 }
 
-func (d due) Before(o due) bool {
+func (d dueSlot) Before(o dueSlot) bool {
 	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.sequence, o.sequence), compareSlices(d.slice, o.slice)) < 0
 }
 
@@ -99,7 +99,7 @@ func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 	r := row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: at,
 		marks: in(event.Main, Scheduled).with(ownTTL, ev.TimeToLive != 0),
-		lock:  s.shared.schedule.add(scheduled{ev.Slice, ev.Sequence, ev.ScheduledFor, ev.TimeToLive}),
+		lock:  s.shared.schedule.add(scheduledEntry{ev.Slice, ev.Sequence, ev.ScheduledFor, ev.TimeToLive}),
 	}
 	if ev.InSession {
 		r.session = s.session(ev.SessionID)
@@ -109,11 +109,11 @@ func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 	}
 	s.store(ev.Sequence, r)
 	if ev.Arrival != nil {
-		along := brought(ev.Arrival)
+		along := arrivalDetails(ev.Arrival)
 		along.give(s, ev.Sequence)
 	}
 	if ev.DuplicateUntil != 0 {
-		s.remember(at, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
+		s.remember(at, ev.Identity(), acceptedID{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 }
 
@@ -124,7 +124,7 @@ func (s *slice) activate(ev *event.ScheduledActivated) {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v", ev, ev.Sequence, ev.Slice, old.marks.state()))
 	}
 	s.takeNumber(ev.NewSequence)
-	r, along := *old, s.rows.find(ev.Sequence).carried()
+	r, along := *old, s.rows.find(ev.Sequence).moveDetails()
 	s.shared.schedule.remove(r.lock)
 	r.lock = 0
 	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt

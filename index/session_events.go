@@ -37,7 +37,7 @@ func (s *slice) releaseSession(ev *event.SessionReleased) {
 		row := s.must(back.Sequence, ev)
 		s.shared.locks.remove(row.lock)
 		row.lock, row.count = 0, back.DeliveryCount
-		s.giveBack(back.Sequence, row)
+		s.endLocked(back.Sequence, row)
 	}
 	r := s.sessions.edit(n)
 	s.shared.locks.remove(r.lock)

@@ -128,7 +128,7 @@ func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *
 				return
 			}
 			w.Left--
-			if p := s.rows.find(seq); p.leaf != nil && p.row().shownIn(q) && !yield(s.describe(p)) {
+			if p := s.rows.find(seq); p.leaf != nil && p.row().isShownIn(q) && !yield(s.describe(p)) {
 				return
 			}
 		}

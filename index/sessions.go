@@ -66,14 +66,14 @@ type sessions struct {
 	of      *slice
 	table   []*session // by slot, which is that of its record
 	byID    map[string]uint32
-	waiting []waiting
+	waiting []waitingSession
 	head    int // of waiting: the one that has waited longest stands there, if any does
 	order   sessionOrder
 }
 
-// waiting is an entry of the list of waiting sessions. An entry whose ticket is no longer that of
+// waitingSession is an entry of the list of waiting sessions. An entry whose ticket is no longer that of
 // the session counts as gone.
-type waiting struct {
+type waitingSession struct {
 	slot   uint32
 	ticket uint64
 }
@@ -128,7 +128,7 @@ func (t *sessions) reclassify(n uint32) {
 		if len(t.waiting) > 64 && len(t.waiting) > 2*len(t.byID) {
 			t.tidy()
 		}
-		t.waiting = append(t.waiting, waiting{n, t.of.names.tickets})
+		t.waiting = append(t.waiting, waitingSession{n, t.of.names.tickets})
 	case !waits && r.ticket != 0:
 		t.edit(n).ticket = 0
 	}
@@ -143,12 +143,12 @@ func (t *sessions) reclassify(n uint32) {
 	t.advance()
 }
 
-// waits reports whether an entry of the list of waiting sessions still counts.
-func (t *sessions) waits(w waiting) bool { return t.record(w.slot).ticket == w.ticket }
+// isWaiting reports whether an entry of the list of waiting sessions still counts.
+func (t *sessions) isWaiting(w waitingSession) bool { return t.record(w.slot).ticket == w.ticket }
 
 // advance drops entries that no longer count from the front of the list.
 func (t *sessions) advance() {
-	for ; t.head < len(t.waiting) && !t.waits(t.waiting[t.head]); t.head++ {
+	for ; t.head < len(t.waiting) && !t.isWaiting(t.waiting[t.head]); t.head++ {
 	}
 	if t.head == len(t.waiting) {
 		t.waiting, t.head = t.waiting[:0], 0
@@ -163,7 +163,7 @@ func (t *sessions) advance() {
 func (t *sessions) tidy() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting[t.head:] {
-		if t.waits(w) {
+		if t.isWaiting(w) {
 			kept = append(kept, w)
 		}
 	}

@@ -81,16 +81,16 @@ func (s *set) first() (event.SequenceNumber, bool) {
 
 // active is a cursor at the first active message of a sub-queue that is not before a number, those
 // that stay included.
-func (m *members) active(q event.SubQueue, seq event.SequenceNumber) either {
-	return either{m[q][Active].from(seq), m[q][staying].from(seq)}
+func (m *members) active(q event.SubQueue, seq event.SequenceNumber) cursorPair {
+	return cursorPair{m[q][Active].from(seq), m[q][staying].from(seq)}
 }
 
-// either goes through two sets in order.
-type either [2]cursor
+// cursorPair goes through two sets in order.
+type cursorPair [2]cursor
 
-func (e *either) hasNext() bool { return e[0].hasNext() || e[1].hasNext() }
+func (e *cursorPair) hasNext() bool { return e[0].hasNext() || e[1].hasNext() }
 
-func (e *either) next() event.SequenceNumber {
+func (e *cursorPair) next() event.SequenceNumber {
 	if !e[0].hasNext() || e[1].hasNext() && e[1].peek() < e[0].peek() {
 		return e[1].next()
 	}

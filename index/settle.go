@@ -15,7 +15,7 @@ func (s *slice) renew(ev *event.LockRenewed) {
 }
 
 func (s *slice) lock(ev *event.MessageLocked) {
-	r := here(s, ev.Sequence, ev)
+	r := rowAtRest(s, ev.Sequence, ev)
 	r.count = ev.DeliveryCount
 	r.lock = s.shared.locks.add(lock{token: ev.Token, slice: ev.Slice, sequence: ev.Sequence, until: ev.LockedUntil})
 	if r.marks.state() == Deferred {
@@ -43,18 +43,18 @@ func (s *slice) unlock(seq event.SequenceNumber, token event.LockToken, ev event
 func (s *slice) endLock(ev *event.LockExpired) {
 	r := s.unlock(ev.Sequence, ev.Token, ev)
 	r.count = ev.DeliveryCount
-	s.giveBack(ev.Sequence, r)
+	s.endLocked(ev.Sequence, r)
 }
 
 func (s *slice) release(ev *event.MessageReleased) {
-	s.giveBack(ev.Sequence, s.unlock(ev.Sequence, ev.Token, ev))
+	s.endLocked(ev.Sequence, s.unlock(ev.Sequence, ev.Token, ev))
 }
 
 func (s *slice) abandon(ev *event.MessageAbandoned) {
 	r := s.unlock(ev.Sequence, ev.Token, ev)
 	r.count = ev.DeliveryCount
 	s.change(ev.Sequence, r, ev.Changes)
-	s.giveBack(ev.Sequence, r)
+	s.endLocked(ev.Sequence, r)
 }
 
 func (s *slice) deferMessage(ev *event.MessageDeferred) {
@@ -65,7 +65,7 @@ func (s *slice) deferMessage(ev *event.MessageDeferred) {
 }
 
 func (s *slice) deadLetter(ev *event.MessageDeadLettered) {
-	r := here(s, ev.Sequence, ev)
+	r := rowAtRest(s, ev.Sequence, ev)
 	if st := r.marks.state(); st == Locked || st == DeferredLocked {
 		s.unlock(ev.Sequence, ev.Token, ev)
 	}
@@ -84,12 +84,12 @@ func (s *slice) complete(ev *event.MessageCompleted) {
 // removeAll removes messages that nobody holds.
 func (s *slice) removeAll(ev event.Event, sequences ...event.SequenceNumber) {
 	for _, seq := range sequences {
-		s.remove(seq, here(s, seq, ev))
+		s.remove(seq, rowAtRest(s, seq, ev))
 	}
 }
 
-// giveBack ends a locked state: a message that was deferred stays deferred.
-func (s *slice) giveBack(seq event.SequenceNumber, r *row) {
+// endLocked ends a locked state: a message that was deferred stays deferred.
+func (s *slice) endLocked(seq event.SequenceNumber, r *row) {
 	if r.marks.state() == DeferredLocked {
 		s.move(seq, r, Deferred)
 	} else {

@@ -23,8 +23,8 @@ func (s State) String() string {
 	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked", "scheduled", "transferring"}[s]
 }
 
-// kept is what a snapshot sees of a slice. The owner changes it after [slice.own] only.
-type kept struct {
+// keptSlice is what a snapshot sees of a slice. The owner changes it after [slice.own] only.
+type keptSlice struct {
 	id   event.Slice
 	made version
 	// of a subscription: its topic, once there was a message and while the topic's slice is there;
@@ -42,7 +42,7 @@ type kept struct {
 }
 
 // live is the number of messages there are.
-func (k *kept) live() (n int) {
+func (k *keptSlice) live() (n int) {
 	for _, states := range k.count {
 		for _, c := range states {
 			n += int(c)
@@ -54,36 +54,36 @@ func (k *kept) live() (n int) {
 // slice is the state of one entity partition. What is not in kept follows from it: the owner finds
 // by it.
 type slice struct {
-	*kept
-	shared  *shared
+	*keptSlice
+	shared  *sharedTables
 	slot    uint32 // of kept in the table of slices
 	owns    int    // of a topic: the number of slices that it owns
 	owner   *slice // of a subscription: its topic's, once there was a message
 	owned   int64  // of a topic: bytes of the slices it owns
 	members members
 
-	sessions *sessions // nil until there is one
-	history  *history  // nil until there is something in it
-	moving   *moving   // nil while nothing is in transfer
-	stays    uint32    // messages of the class staying
+	sessions *sessions      // nil until there is one
+	history  *history       // nil until there is something in it
+	moving   *openTransfers // nil while nothing is in transfer
+	stays    uint32         // messages of the class staying
 	// soonest is a time before which no deliverable message of the main queue expires; since is the
 	// same of those that came while a sweep is under way. Not part of the state: only the sweep
 	// that looks for expired messages asks.
 	soonest, since event.Time
 }
 
-func newSlice(id event.Slice, sh *shared) *slice {
+func newSlice(id event.Slice, sh *sharedTables) *slice {
 	before, _ := id.Numbers()
-	return &slice{kept: &kept{id: id, made: sh.versions.now, last: before}, shared: sh, soonest: event.EndOfTime, since: event.EndOfTime}
+	return &slice{keptSlice: &keptSlice{id: id, made: sh.versions.now, last: before}, shared: sh, soonest: event.EndOfTime, since: event.EndOfTime}
 }
 
 // own makes sure that what is kept of a slice may be changed.
 func (s *slice) own() {
 	v := &s.shared.versions
-	if v.owned(s.made) {
+	if v.isOwned(s.made) {
 		return
 	}
-	k := *s.kept
+	k := *s.keptSlice
 	k.made = v.now
 	if k.names != nil {
 		names := *k.names
@@ -93,7 +93,7 @@ func (s *slice) own() {
 		seen := *k.seen
 		k.seen = &seen
 	}
-	s.kept = &k
+	s.keptSlice = &k
 	*s.shared.kept.edit(v, s.slot) = &k
 }
 
@@ -155,11 +155,11 @@ func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	}
 	s.store(ev.Sequence, r)
 	if ev.Arrival != nil {
-		along := brought(ev.Arrival)
+		along := arrivalDetails(ev.Arrival)
 		along.give(s, ev.Sequence)
 	}
 	if ev.DuplicateUntil != 0 {
-		s.remember(ev.EnqueuedAt, ev.Identity(), seen{until: ev.DuplicateUntil, original: ev.Sequence})
+		s.remember(ev.EnqueuedAt, ev.Identity(), acceptedID{until: ev.DuplicateUntil, original: ev.Sequence})
 	}
 }
 
@@ -171,7 +171,7 @@ func (s *slice) session(id []byte) uint32 {
 	return s.sessions.slot(id)
 }
 
-func (s *slice) remember(now event.Time, id event.Identity, e seen) {
+func (s *slice) remember(now event.Time, id event.Identity, e acceptedID) {
 	if s.history == nil {
 		s.history = newHistory(s)
 	}
@@ -187,11 +187,11 @@ func (s *slice) store(seq event.SequenceNumber, r row) {
 		s.sessions.addMessage(seq, &r)
 		s.sessions.reclassify(r.session)
 	}
-	s.awaits(&r)
+	s.noteExpiry(&r)
 }
 
-// awaits notes when a deliverable message expires.
-func (s *slice) awaits(r *row) {
+// noteExpiry notes when a deliverable message expires.
+func (s *slice) noteExpiry(r *row) {
 	if r.expiresAt != 0 && r.expiresAt < s.since && r.deliverable() {
 		s.since = r.expiresAt
 		s.soonest = min(s.soonest, s.since)
@@ -213,7 +213,7 @@ func (s *slice) shift(seq event.SequenceNumber, r *row, to marks) {
 		s.sessions.tidyLocked(r.session)
 		s.sessions.reclassify(r.session)
 	}
-	s.awaits(r)
+	s.noteExpiry(r)
 }
 
 func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {

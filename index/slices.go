@@ -11,10 +11,10 @@ import (
 type sliceTable struct {
 	byID   map[event.Slice]*slice
 	recent *slice // the slice changed last
-	shared *shared
+	shared *sharedTables
 }
 
-func newSliceTable(sh *shared) sliceTable {
+func newSliceTable(sh *sharedTables) sliceTable {
 	return sliceTable{byID: map[event.Slice]*slice{}, shared: sh}
 }
 
@@ -31,7 +31,7 @@ func (t *sliceTable) of(id event.Slice) *slice {
 }
 
 func (t *sliceTable) add(s *slice) {
-	s.slot = t.shared.kept.add(&t.shared.versions, s.kept)
+	s.slot = t.shared.kept.add(&t.shared.versions, s.keptSlice)
 	t.byID[s.id] = s
 }
 

@@ -18,9 +18,9 @@ type Snapshot struct {
 	version version
 	removed Removals
 	closed  atomic.Bool
-	copied  *atomic.Int64                // see [versions]
-	before  int64                        // what that was when the snapshot was taken
-	byID    func() map[event.Slice]*kept // made when the first question comes
+	copied  *atomic.Int64                     // see [versions]
+	before  int64                             // what that was when the snapshot was taken
+	byID    func() map[event.Slice]*keptSlice // made when the first question comes
 }
 
 // view is what the state consists of: all that a canonical encoding is made from.
@@ -31,9 +31,9 @@ type view struct {
 	lastEntity event.EntityID
 	entities   slots[*Entity]
 	policies   *History
-	slices     slots[*kept]
+	slices     slots[*keptSlice]
 	locks      slots[lock]
-	schedule   slots[scheduled]
+	schedule   slots[scheduledEntry]
 	transfers  slots[transfer]
 }
 
@@ -88,25 +88,25 @@ func (o *snapshots) release(v *versions) {
 // many bytes that were. It needs little memory: besides the pieces that it writes, some bytes for
 // each entity, slice and session.
 func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
-	e := &encoding{view: &s.view, w: w, dst: make([]byte, 0, pieceSize+pieceSize/16)}
+	e := &stateEncoder{view: &s.view, w: w, dst: make([]byte, 0, pieceSize+pieceSize/16)}
 	e.state()
 	e.flush()
 	return e.written, e.err
 }
 
 // sorted is what is kept of each slice, by id.
-func (v *view) sorted() (all []*kept) {
+func (v *view) sorted() (all []*keptSlice) {
 	for _, k := range v.slices.all() {
 		if *k != nil {
 			all = append(all, *k)
 		}
 	}
-	slices.SortFunc(all, func(a, b *kept) int { return compareSlices(a.id, b.id) })
+	slices.SortFunc(all, func(a, b *keptSlice) int { return compareSlices(a.id, b.id) })
 	return all
 }
 
-func (v *view) byID() map[event.Slice]*kept {
-	all := map[event.Slice]*kept{}
+func (v *view) byID() map[event.Slice]*keptSlice {
+	all := map[event.Slice]*keptSlice{}
 	for _, k := range v.slices.all() {
 		if *k != nil {
 			all[(*k).id] = *k

@@ -77,7 +77,7 @@ func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceN
 			return
 		}
 		k.rows.root.each(from, func(p place) bool {
-			return !p.row().shownIn(q) || yield(k.describe(p, &s.schedule, &s.locks))
+			return !p.row().isShownIn(q) || yield(k.describe(p, &s.schedule, &s.locks))
 		})
 	}
 }

@@ -13,14 +13,14 @@ type Tally struct {
 	Bytes              int64 // of the slices themselves, see [Index.Bytes]
 }
 
-// Counted is what a tally is made from: an [Index] or a [Snapshot].
-type Counted interface {
+// CountSource is what a tally is made from: an [Index] or a [Snapshot].
+type CountSource interface {
 	Count(id event.Slice, q event.SubQueue, st State) int
 	Bytes(id event.Slice) int64
 }
 
 // Add adds the counts of a slice.
-func (t *Tally) Add(x Counted, id event.Slice) {
+func (t *Tally) Add(x CountSource, id event.Slice) {
 	count := func(q event.SubQueue) int {
 		return x.Count(id, q, Active) + x.Count(id, q, Locked) + x.Count(id, q, Deferred) + x.Count(id, q, DeferredLocked)
 	}

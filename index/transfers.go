@@ -17,27 +17,27 @@ type transfer struct {
 
 const triggers = int(event.TriggerVia) + 1
 
-// moving finds the messages in transfer of one slice. It follows from the rows, so nothing of it is
+// openTransfers finds the messages in transfer of one slice. It follows from the rows, so nothing of it is
 // encoded.
-type moving struct {
+type openTransfers struct {
 	slots map[event.TransferNumber]uint32
-	to    map[event.EntityID]*bound
+	to    map[event.EntityID]*destinationTransfers
 	open  [triggers]int
 	bytes [triggers]int64 // with property changes
 }
 
-// bound are the numbers of the open transfers to one destination.
-type bound struct {
+// destinationTransfers are the numbers of the open transfers to one destination.
+type destinationTransfers struct {
 	numbers set
 	count   uint32
 }
 
-func newMoving() *moving {
-	return &moving{slots: map[event.TransferNumber]uint32{}, to: map[event.EntityID]*bound{}}
+func newMoving() *openTransfers {
+	return &openTransfers{slots: map[event.TransferNumber]uint32{}, to: map[event.EntityID]*destinationTransfers{}}
 }
 
 // find is the slot of an open transfer; 0: there is none.
-func (m *moving) find(n event.TransferNumber) uint32 {
+func (m *openTransfers) find(n event.TransferNumber) uint32 {
 	if m == nil {
 		return 0
 	}
@@ -47,8 +47,8 @@ func (m *moving) find(n event.TransferNumber) uint32 {
 // departures applies what happens to the messages that leave a slice.
 type departures struct{ *slice }
 
-// depart notes that a message with a number that is given out is in transfer, and returns its slot.
-func (s departures) depart(t transfer, size int64) uint32 {
+// openTransfer notes that a message with a number that is given out is in transfer, and returns its slot.
+func (s departures) openTransfer(t transfer, size int64) uint32 {
 	if s.moving == nil {
 		s.moving = newMoving()
 	}
@@ -56,7 +56,7 @@ func (s departures) depart(t transfer, size int64) uint32 {
 	m.slots[t.number] = slot
 	b := m.to[t.destination]
 	if b == nil {
-		b = new(bound)
+		b = new(destinationTransfers)
 		m.to[t.destination] = b
 	}
 	b.numbers.add(event.SequenceNumber(t.number))
@@ -66,8 +66,8 @@ func (s departures) depart(t transfer, size int64) uint32 {
 	return slot
 }
 
-// land is the opposite: the transfer is over.
-func (s departures) land(slot uint32, size int64) {
+// closeTransfer is the opposite: the transfer is over.
+func (s departures) closeTransfer(slot uint32, size int64) {
 	m, t := s.moving, *s.shared.transfers.at(slot)
 	delete(m.slots, t.number)
 	b := m.to[t.destination]
@@ -83,16 +83,16 @@ func (s departures) land(slot uint32, size int64) {
 	}
 }
 
-// take notes that a transfer number is given out.
-func (s departures) take(n event.TransferNumber, ev event.Event) {
+// takeTransferNumber notes that a transfer number is given out.
+func (s departures) takeTransferNumber(n event.TransferNumber, ev event.Event) {
 	if n != s.given+1 {
 		panic(fmt.Sprintf("index: %T with transfer %d in slice %v after %d", ev, n, s.id, s.given))
 	}
 	s.given = n
 }
 
-// stored is the size of a message with its property changes, bytes.
-func (s departures) stored(seq event.SequenceNumber, r *row) int64 {
+// storedBytes is the size of a message with its property changes, bytes.
+func (s departures) storedBytes(seq event.SequenceNumber, r *row) int64 {
 	n := int64(r.size)
 	if r.marks.has(changed) {
 		for _, b := range s.rows.find(seq).changes() {
@@ -114,8 +114,8 @@ func (s departures) start(ev *event.TransferStarted) {
 			panic(fmt.Sprintf("index: %T of message %d in slice %v, which is %v in %v after %d moves", ev, seq, s.id, m.state(), m.subQueue(), m.hops()))
 		}
 		n := ev.First + event.TransferNumber(i)
-		s.take(n, ev)
-		r.lock = s.depart(transfer{s.id, seq, n, ev.Destination, ev.Trigger}, s.stored(seq, r))
+		s.takeTransferNumber(n, ev)
+		r.lock = s.openTransfer(transfer{s.id, seq, n, ev.Destination, ev.Trigger}, s.storedBytes(seq, r))
 		s.move(seq, r, Transferring)
 	}
 }
@@ -123,11 +123,11 @@ func (s departures) start(ev *event.TransferStarted) {
 // handOver stores a message that is in transfer from the beginning.
 func (s departures) handOver(ev *event.MessageHandedOver) {
 	s.takeNumber(ev.Sequence)
-	s.take(ev.Number, ev)
+	s.takeTransferNumber(ev.Number, ev)
 	s.store(ev.Sequence, row{
 		position: ev.Body.Position, size: ev.Body.Size, sum: ev.Body.Sum, enqueuedAt: ev.EnqueuedAt,
 		marks: in(event.Main, Transferring).with(ownTTL, ev.TimeToLive != 0),
-		lock:  s.depart(transfer{s.id, ev.Sequence, ev.Number, ev.Destination, event.TriggerVia}, int64(ev.Body.Size)),
+		lock:  s.openTransfer(transfer{s.id, ev.Sequence, ev.Number, ev.Destination, event.TriggerVia}, int64(ev.Body.Size)),
 	})
 }
 
@@ -140,7 +140,7 @@ func (s departures) end(n event.TransferNumber, ev event.Event) (transfer, *row)
 	}
 	t := *s.shared.transfers.at(slot)
 	r := s.must(t.sequence, ev)
-	s.land(slot, s.stored(t.sequence, r))
+	s.closeTransfer(slot, s.storedBytes(t.sequence, r))
 	r.lock = 0
 	return t, r
 }
@@ -164,8 +164,8 @@ func (s departures) fail(ev *event.TransferFailed) {
 	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter && ev.Why != event.RefusedGone || r.marks.has(stays)))
 }
 
-// here is the row of a message that is not in transfer.
-func here(s *slice, seq event.SequenceNumber, ev event.Event) *row {
+// rowAtRest is the row of a message that is not in transfer.
+func rowAtRest(s *slice, seq event.SequenceNumber, ev event.Event) *row {
 	r := s.must(seq, ev)
 	if r.marks.state() == Transferring {
 		panic(fmt.Sprintf("index: %T of message %d in slice %v, which is in transfer", ev, seq, s.id))

@@ -33,7 +33,7 @@ type node struct {
 type extra struct {
 	origins origins
 	changes []change
-	sources []deadIn
+	sources []deadLetterSource
 }
 
 // origins are the numbers that messages of a leaf had in the entity that they were sent to.
@@ -47,8 +47,8 @@ type origins struct {
 	others []event.SequenceNumber
 }
 
-// deadIn is the entity out of whose dead-letter queue a message came.
-type deadIn struct {
+// deadLetterSource is the entity out of whose dead-letter queue a message came.
+type deadLetterSource struct {
 	at   uint8 // which of the leaf's
 	path string
 }
@@ -118,7 +118,7 @@ func (p place) origin() event.SequenceNumber {
 // source is the path of the entity out of whose dead-letter queue the message came; "": of none.
 func (p place) source() string {
 	if e := p.leaf.extra; e != nil {
-		if i := slices.IndexFunc(e.sources, func(s deadIn) bool { return s.at == p.at }); i >= 0 {
+		if i := slices.IndexFunc(e.sources, func(s deadLetterSource) bool { return s.at == p.at }); i >= 0 {
 			return e.sources[i].path
 		}
 	}
@@ -162,7 +162,7 @@ func (n *node) each(from event.SequenceNumber, yield func(place) bool) bool {
 
 // own returns a node that may be changed: this one, or a copy.
 func (n *node) own(v *versions) *node {
-	if v.owned(n.made) {
+	if v.isOwned(n.made) {
 		return n
 	}
 	c := *n
@@ -239,7 +239,7 @@ func (n *node) remove(seq event.SequenceNumber) {
 	*p.row() = row{}
 	if e := n.extra; e != nil {
 		e.changes = slices.DeleteFunc(e.changes, func(c change) bool { return c.at == p.at })
-		e.sources = slices.DeleteFunc(e.sources, func(s deadIn) bool { return s.at == p.at })
+		e.sources = slices.DeleteFunc(e.sources, func(s deadLetterSource) bool { return s.at == p.at })
 		e.origins.alike &^= 1 << p.at
 		if e.origins.others != nil {
 			e.origins.others[p.rank()] = 0
@@ -285,7 +285,7 @@ func (t *rows) insert(v *versions, seq event.SequenceNumber) *row {
 // leaf is the leaf for a sequence number, to be changed; nil when there is none and none is to be
 // made.
 func (t *rows) leaf(v *versions, seq event.SequenceNumber, create bool) *node {
-	if t.recent != nil && v.owned(t.recent.made) && t.recent.has(seq) {
+	if t.recent != nil && v.isOwned(t.recent.made) && t.recent.has(seq) {
 		return t.recent
 	}
 	if create {
@@ -407,7 +407,7 @@ func (p place) setSource(path string) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)
 	}
-	p.leaf.extra.sources = append(p.leaf.extra.sources, deadIn{p.at, path})
+	p.leaf.extra.sources = append(p.leaf.extra.sources, deadLetterSource{p.at, path})
 }
 
 // addChange notes another property change of a message.

@@ -16,5 +16,5 @@ type versions struct {
 	copied atomic.Int64
 }
 
-// owned reports whether something that was made in a version may be changed in place.
-func (v *versions) owned(made version) bool { return made > v.frozen }
+// isOwned reports whether something that was made in a version may be changed in place.
+func (v *versions) isOwned(made version) bool { return made > v.frozen }

@@ -59,7 +59,7 @@ func (b *background) busy(now time.Time, ends uint64) bool {
 
 // Pause implements [Background].
 func (s *store) Pause(ctx context.Context, bytes int) {
-	if now := time.Now(); s.background.busy(now, s.grown()) {
+	if now := time.Now(); s.background.busy(now, s.totalDurable()) {
 		s.sleep(ctx, s.background.read(now, bytes))
 	}
 }
@@ -72,9 +72,9 @@ func (s *store) restWriting(ctx context.Context, bytes int) {
 	}
 }
 
-// grown is how far the logs that are written are durable, added up: it changes while any of them
+// totalDurable is how far the logs that are written are durable, added up: it changes while any of them
 // grows.
-func (s *store) grown() (sum uint64) {
+func (s *store) totalDurable() (sum uint64) {
 	for p := range s.all() {
 		p.mu.RLock()
 		w := p.writer

@@ -22,9 +22,9 @@ import (
 // A base is what a log may begin with instead of its first frame (log-format.md 3.3, decision 48).
 // What its records mean is not known here.
 
-// basing is the part of a partition that makes its base, and removes the files whose history the
+// baseManager is the part of a partition that makes its base, and removes the files whose history the
 // base stands for.
-type basing struct {
+type baseManager struct {
 	p     *partition
 	doing sync.Mutex // held while a base is made, or files are removed; guards what follows
 
@@ -35,7 +35,7 @@ type basing struct {
 
 // end waits until nothing is under way any more. Sealing has been ended before, so what still runs
 // does not succeed.
-func (v *basing) end() {
+func (v *baseManager) end() {
 	v.doing.Lock()
 	defer v.doing.Unlock()
 }
@@ -125,21 +125,21 @@ func (r *baseReader) Close() error {
 }
 
 // named is the base that the manifest names.
-func (v *basing) named() format.BaseFile {
+func (v *baseManager) named() format.BaseFile {
 	v.p.listing.Lock()
 	defer v.p.listing.Unlock()
 	return v.p.manifest.Base
 }
 
 // Base implements [Bases].
-func (v *basing) Base() (BaseInfo, bool) {
+func (v *baseManager) Base() (BaseInfo, bool) {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()
 	b := v.p.base
 	return v.info(&b), b.LSN != 0
 }
 
-func (v *basing) info(b *format.Base) BaseInfo {
+func (v *baseManager) info(b *format.Base) BaseInfo {
 	return BaseInfo{
 		LSN: b.LSN, Size: format.BaseHead + b.Payload + format.BaseTrailer, Hash: b.Hash, Encoding: b.Encoding,
 		File: filepath.Join(format.PartitionDir(v.p.id), basePath(b.LSN)),
@@ -147,14 +147,14 @@ func (v *basing) info(b *format.Base) BaseInfo {
 }
 
 // OpenBase implements [Bases].
-func (v *basing) OpenBase() (io.ReadCloser, error) {
+func (v *baseManager) OpenBase() (io.ReadCloser, error) {
 	p := v.p
 	for {
 		named := v.named()
 		if named.LSN == 0 {
 			return nil, fmt.Errorf("log: partition %d has no base", p.id)
 		}
-		f, b, err := openBase(opens(p.store.fs, p.dir), named, p.id, p.store.tag, true)
+		f, b, err := openBase(openerOf(p.store.fs, p.dir), named, p.id, p.store.tag, true)
 		if errors.Is(err, fs.ErrNotExist) && v.named() != named {
 			continue // there is a newer one
 		}
@@ -175,7 +175,7 @@ func (v *basing) OpenBase() (io.ReadCloser, error) {
 }
 
 // SaveBase implements [Bases]. The steps are those of log-format.md 3.3.
-func (v *basing) SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error {
+func (v *baseManager) SaveBase(ctx context.Context, info BaseInfo, write func(io.Writer) error, prove func(io.Reader) error) error {
 	p := v.p
 	if p.store.opts.ReadOnly {
 		return ErrReadOnly
@@ -200,7 +200,7 @@ func (v *basing) SaveBase(ctx context.Context, info BaseInfo, write func(io.Writ
 // removeOthers removes older bases, and what is left of bases that were not completed. While a copy
 // of the log is being made it removes nothing, since the copy may have one of them: the next call
 // or the next start does.
-func (v *basing) removeOthers(named event.LSN) error {
+func (v *baseManager) removeOthers(named event.LSN) error {
 	p := v.p
 	if !p.copying.TryLock() {
 		return nil
@@ -222,7 +222,7 @@ func (v *basing) removeOthers(named event.LSN) error {
 }
 
 // begin makes durable what has to be on the disk before a base is written.
-func (v *basing) begin(b *format.Base) (err error) {
+func (v *baseManager) begin(b *format.Base) (err error) {
 	p := v.p
 	if _, durable := p.Bounds(); b.LSN > durable {
 		return fmt.Errorf("the log is durable only up to LSN %d", durable)
@@ -240,7 +240,7 @@ func (v *basing) begin(b *format.Base) (err error) {
 }
 
 // save writes the base, has it proved, and lets the manifest name it.
-func (v *basing) save(ctx context.Context, b *format.Base, write func(io.Writer) error, prove func(io.Reader) error) error {
+func (v *baseManager) save(ctx context.Context, b *format.Base, write func(io.Writer) error, prove func(io.Reader) error) error {
 	p := v.p
 	fsys, name := p.store.fs, filepath.Join(p.dir, basePath(b.LSN))
 	err := v.write(ctx, b, name+disk.TempSuffix, write)
@@ -267,7 +267,7 @@ func (v *basing) save(ctx context.Context, b *format.Base, write func(io.Writer)
 }
 
 // write makes the temp file, durable.
-func (v *basing) write(ctx context.Context, b *format.Base, name string, write func(io.Writer) error) (err error) {
+func (v *baseManager) write(ctx context.Context, b *format.Base, name string, write func(io.Writer) error) (err error) {
 	p := v.p
 	f, err := p.store.fs.Create(name)
 	if err != nil {
@@ -290,11 +290,11 @@ func writeBase(to io.Writer, b *format.Base, part PartitionID, tag uint32, write
 		return err
 	}
 	h := sha256.New()
-	out := &summed{w: io.MultiWriter(to, h)}
+	out := &summingWriter{w: io.MultiWriter(to, h)}
 	z := encoders.Get().(*zstd.Encoder)
 	defer encoders.Put(z)
 	z.Reset(out)
-	in := &summed{w: z}
+	in := &summingWriter{w: z}
 	err := write(in)
 	if err2 := z.Close(); err == nil {
 		err = err2
@@ -309,7 +309,7 @@ func writeBase(to io.Writer, b *format.Base, part PartitionID, tag uint32, write
 }
 
 // prove compares the checksums of what was stored, and calls prove with its records.
-func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error) error {
+func (v *baseManager) prove(b *format.Base, name string, prove func(io.Reader) error) error {
 	p := v.p
 	files := func(string) (disk.File, error) { return p.store.fs.Open(name) }
 	f, is, err := openBase(files, b.File(p.id, p.store.tag), p.id, p.store.tag, true)
@@ -323,9 +323,9 @@ func (v *basing) prove(b *format.Base, name string, prove func(io.Reader) error)
 	return errors.Join(prove(r), r.Close())
 }
 
-// removed reports whether an address that no file has was in a file that was removed with its
+// isRemoved reports whether an address that no file has was in a file that was removed with its
 // history.
-func (v *basing) removed(at event.LSN) bool {
+func (v *baseManager) isRemoved(at event.LSN) bool {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()
 	return at < v.p.first

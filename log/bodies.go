@@ -48,8 +48,8 @@ func bodiesOfSealed(p *partition, named format.SealedFile, foot *sealed.Footer, 
 // keptOverhead is about what a file of bodies has beside them and their rows, bytes.
 const keptOverhead = 1 << 10
 
-// small reports whether bodies, of which that many bytes are stored, leave at most half of a file.
-func small(stored int64, rows int, of int64) bool {
+// isSmall reports whether bodies, of which that many bytes are stored, leave at most half of a file.
+func isSmall(stored int64, rows int, of int64) bool {
 	return stored+int64(rows)*sealed.KeptRow+keptOverhead <= of/2
 }
 
@@ -137,9 +137,9 @@ func keptOf(b *Body) sealed.Kept {
 	return k
 }
 
-// alone reports whether a segment is a file of bodies, which has no frames, as far as its content
+// isBodyFile reports whether a segment is a file of bodies, which has no frames, as far as its content
 // is open.
-func alone(c content) bool {
+func isBodyFile(c content) bool {
 	s, ok := c.(*sealedContent)
 	return ok && s.sealed.Footer.Alone
 }

@@ -43,7 +43,7 @@ func (w *writer) begin() error {
 	// Making room that does not fit fills the disk until it is given back. Partitions begin at the
 	// same time, and the others need room for their manifests meanwhile.
 	w.tail.noPreallocation = true
-	if err := w.short.insist(func() error { return w.write(queued{Batch: b}) }); err != nil {
+	if err := w.short.insist(func() error { return w.write(queuedBatch{Batch: b}) }); err != nil {
 		return err
 	}
 	w.tail.noPreallocation = false
@@ -75,7 +75,7 @@ func (w *writer) nextSegment() error {
 			return fmt.Errorf("end of segment: %w", err)
 		}
 		w.stage = segmentEnded
-		w.reached(w.head())
+		w.markSynced(w.head())
 	}
 	if err := w.tail.create(w.index); err != nil {
 		return fmt.Errorf("next segment: %w", err)
@@ -114,15 +114,15 @@ func (w *writer) follow(s *segment) error {
 	return nil
 }
 
-// ends reports whether a file is closed before or behind the next batch.
-func (w *writer) ends(b *Batch) bool {
+// endsFile reports whether a file is closed before or behind the next batch.
+func (w *writer) endsFile(b *Batch) bool {
 	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || b.begins
 }
 
-// over reports whether the chapter that batches are filled for is long or old enough to end at an
+// endsChapter reports whether the chapter that batches are filled for is long or old enough to end at an
 // LSN. So a batch that begins the next one knows that before anything is in it: a chapter has to
 // define what it names. The caller holds mu.
-func (w *writer) over(end event.LSN) bool {
+func (w *writer) endsChapter(end event.LSN) bool {
 	opts := &w.p.store.opts
 	return int64(end-w.from) >= int64(opts.ChapterBytes) || end > w.from && opts.Now().Sub(w.since) >= opts.ChapterAge
 }

@@ -53,14 +53,14 @@ func readCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32) (form
 	return format.DecodeCheckpoint(p[:format.CheckpointHead], p[format.CheckpointHead:], size, part, tag)
 }
 
-// summed counts and sums what is written through it.
-type summed struct {
+// summingWriter counts and sums what is written through it.
+type summingWriter struct {
 	w   io.Writer
 	crc uint32
 	n   int64
 }
 
-func (s *summed) Write(p []byte) (int, error) {
+func (s *summingWriter) Write(p []byte) (int, error) {
 	n, err := s.w.Write(p)
 	s.crc = crc32.Update(s.crc, castagnoli, p[:n])
 	s.n += int64(n)
@@ -89,7 +89,7 @@ func (p *partition) SaveCheckpoint(at event.LSN, write func(io.Writer) error) er
 	p.ckpts = slices.DeleteFunc(p.ckpts, func(o format.Checkpoint) bool { return o.LSN == at })
 	p.ckpts = append(p.ckpts, c)
 	slices.SortFunc(p.ckpts, func(a, b format.Checkpoint) int { return int(int64(a.LSN) - int64(b.LSN)) })
-	p.ckpts = thinned(p.ckpts, p.base.LSN, storedBytes(p.segments))
+	p.ckpts = thinCheckpoints(p.ckpts, p.base.LSN, storedBytes(p.segments))
 	keep := p.ckpts
 	p.mu.Unlock()
 	return p.pruneCheckpoints(keep)
@@ -101,12 +101,12 @@ func (p *partition) writeCheckpoint(c *format.Checkpoint, write func(io.Writer) 
 		if _, err := f.Write(c.Head(p.id, p.store.tag)); err != nil {
 			return err
 		}
-		out := &summed{w: f}
+		out := &summingWriter{w: f}
 		z := encoders.Get().(*zstd.Encoder)
 		defer encoders.Put(z)
 		z.Reset(out)
 		h := sha256.New()
-		state := &summed{w: io.MultiWriter(z, h)}
+		state := &summingWriter{w: io.MultiWriter(z, h)}
 		err := write(state)
 		if err2 := z.Close(); err == nil {
 			err = err2

@@ -20,11 +20,11 @@ const (
 	maxCheckpoints = 1000
 )
 
-// thinned returns the checkpoints of a list, oldest first, that are kept beside a log of that many
+// thinCheckpoints returns the checkpoints of a list, oldest first, that are kept beside a log of that many
 // bytes with a base at an LSN. Those before the base go. So do, until the rest are few enough,
 // those that leave the shortest way between their neighbours, but never the newest two. The list
 // itself is not changed.
-func thinned(list []format.Checkpoint, base event.LSN, stored int64) []format.Checkpoint {
+func thinCheckpoints(list []format.Checkpoint, base event.LSN, stored int64) []format.Checkpoint {
 	list = slices.DeleteFunc(slices.Clone(list), func(c format.Checkpoint) bool { return c.LSN < base })
 	size := int64(0)
 	for i := range list {

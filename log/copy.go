@@ -28,11 +28,11 @@ type Copier interface {
 	// Copy gives put every file and directory of the copy, a directory before what is in it, and
 	// namespace.json last: no broker opens a directory without it. ends are durable ends of frames,
 	// one for each partition. An error of put ends it and is returned.
-	Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error
+	Copy(ctx context.Context, ends []event.LSN, put func(CopyEntry) error) error
 }
 
-// Copied is a file or a directory of a copy.
-type Copied struct {
+// CopyEntry is a file or a directory of a copy.
+type CopyEntry struct {
 	Name     string // path below the data directory, with slashes
 	Dir      bool
 	Size     int64     // bytes
@@ -56,11 +56,11 @@ func (s *store) Hold() (giveBack func()) {
 }
 
 // Copy implements [Copier].
-func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(Copied) error) error {
+func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(CopyEntry) error) error {
 	if len(ends) != len(s.parts) {
 		return fmt.Errorf("log: copy of %d partitions needs an end for each, got %d", len(s.parts), len(ends))
 	}
-	if err := put(Copied{Name: "partitions", Dir: true}); err != nil {
+	if err := put(CopyEntry{Name: "partitions", Dir: true}); err != nil {
 		return err
 	}
 	marks := make([]format.Mark, len(ends))
@@ -70,30 +70,30 @@ func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(Copied) err
 			return p.err
 		}
 		var err error
-		if marks[i], err = (&copying{p: p, end: ends[i], put: put}).run(ctx); err != nil {
+		if marks[i], err = (&logCopier{p: p, end: ends[i], put: put}).run(ctx); err != nil {
 			return fmt.Errorf("log: copy of partition %d: %w", i, err)
 		}
 	}
-	if err := put(whole("clean", format.EncodeClean(s.tag, marks))); err != nil {
+	if err := put(memoryEntry("clean", format.EncodeClean(s.tag, marks))); err != nil {
 		return err
 	}
-	return put(whole(format.NamespaceName, format.EncodeNamespace(s.Namespace())))
+	return put(memoryEntry(format.NamespaceName, format.EncodeNamespace(s.Namespace())))
 }
 
-// whole is a file whose contents are in memory.
-func whole(name string, contents []byte) Copied {
-	return Copied{Name: filepath.ToSlash(name), Size: int64(len(contents)), Contents: bytes.NewReader(contents)}
+// memoryEntry is a file whose contents are in memory.
+func memoryEntry(name string, contents []byte) CopyEntry {
+	return CopyEntry{Name: filepath.ToSlash(name), Size: int64(len(contents)), Contents: bytes.NewReader(contents)}
 }
 
-// copying copies one log up to an address.
-type copying struct {
+// logCopier copies one log up to an address.
+type logCopier struct {
 	p   *partition
 	end event.LSN
-	put func(Copied) error
+	put func(CopyEntry) error
 	raw uint32 // a chapter that is sealed by now, and is copied as it was before; 0: none
 }
 
-func (c *copying) run(ctx context.Context) (format.Mark, error) {
+func (c *logCopier) run(ctx context.Context) (format.Mark, error) {
 	p, end := c.p, c.end
 	p.copying.RLock()
 	defer p.copying.RUnlock()
@@ -118,7 +118,7 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 		if name == "sealed" && len(manifest.Sealed) == 0 || name == "base" && manifest.Base.LSN == 0 {
 			continue
 		}
-		if err := c.put(Copied{Name: filepath.ToSlash(filepath.Join(dir, name)), Dir: true}); err != nil {
+		if err := c.put(CopyEntry{Name: filepath.ToSlash(filepath.Join(dir, name)), Dir: true}); err != nil {
 			return m, err
 		}
 	}
@@ -133,14 +133,14 @@ func (c *copying) run(ctx context.Context) (format.Mark, error) {
 	if err := c.checkpoints(ctx); err != nil {
 		return m, err
 	}
-	if err := c.put(whole(filepath.Join(dir, progressName), format.Progress.Encode(p.id, p.store.tag, m))); err != nil {
+	if err := c.put(memoryEntry(filepath.Join(dir, progressName), format.Progress.Encode(p.id, p.store.tag, m))); err != nil {
 		return m, err
 	}
-	return m, c.put(whole(filepath.Join(dir, "manifest"), manifest.Encode(p.id, p.store.tag)))
+	return m, c.put(memoryEntry(filepath.Join(dir, "manifest"), manifest.Encode(p.id, p.store.tag)))
 }
 
 // segments copies the files of the segments below the address.
-func (c *copying) segments(ctx context.Context) error {
+func (c *logCopier) segments(ctx context.Context) error {
 	p, last := c.p, ""
 	for _, e := range p.extents(0, c.end) {
 		k := e.seg.kind
@@ -151,11 +151,11 @@ func (c *copying) segments(ctx context.Context) error {
 				}
 				continue
 			}
-			k = hot{e.seg.chapter, 1}
+			k = hotKind{e.seg.chapter, 1}
 		}
 		name := filepath.ToSlash(filepath.Join(format.PartitionDir(p.id), k.path()))
 		if dir := path.Dir(name); dir != last {
-			if err := c.put(Copied{Name: dir, Dir: true}); err != nil {
+			if err := c.put(CopyEntry{Name: dir, Dir: true}); err != nil {
 				return err
 			}
 			last = dir
@@ -165,7 +165,7 @@ func (c *copying) segments(ctx context.Context) error {
 			return err
 		}
 		size := int64(e.end - e.seg.base)
-		err = c.put(Copied{Name: name, Size: size, Contents: reading{ctx, io.NewSectionReader(unbroken{f}, 0, size)}})
+		err = c.put(CopyEntry{Name: name, Size: size, Contents: contextReader{ctx, io.NewSectionReader(fullReads{f}, 0, size)}})
 		p.files.done(f)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func (c *copying) segments(ctx context.Context) error {
 
 // limit takes out of a manifest what is at the address or behind it. The last entry that is left is
 // always a chapter: one that was sealed after the mark is listed as a chapter again.
-func (c *copying) limit(m *format.Manifest) error {
+func (c *logCopier) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
 	m.Sealed = slices.DeleteFunc(m.Sealed, func(s format.SealedFile) bool { return s.First >= c.end })
 	if m.Before.Epoch != 0 && len(m.Chapters) == 0 {
@@ -198,7 +198,7 @@ func (c *copying) limit(m *format.Manifest) error {
 
 // file copies a file as it is, by its path below the partition's directory. size is that of the
 // file; -1: it is not known, and the file may be gone.
-func (c *copying) file(ctx context.Context, path string, size int64) error {
+func (c *logCopier) file(ctx context.Context, path string, size int64) error {
 	f, err := c.p.store.filesOf(c.p.id).open(path)
 	if size < 0 && errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -213,13 +213,13 @@ func (c *copying) file(ctx context.Context, path string, size int64) error {
 		}
 	}
 	name := filepath.ToSlash(filepath.Join(format.PartitionDir(c.p.id), path))
-	return c.put(Copied{Name: name, Size: size, Contents: reading{ctx, io.NewSectionReader(f, 0, size)}})
+	return c.put(CopyEntry{Name: name, Size: size, Contents: contextReader{ctx, io.NewSectionReader(f, 0, size)}})
 }
 
-// unbroken is content, whose reads may end early, as a file whose reads do not.
-type unbroken struct{ content }
+// fullReads is content, whose reads may end early, as a file whose reads do not.
+type fullReads struct{ content }
 
-func (u unbroken) ReadAt(p []byte, off int64) (int, error) {
+func (u fullReads) ReadAt(p []byte, off int64) (int, error) {
 	n, err := u.content.ReadAt(p, off)
 	if n > 0 && errors.Is(err, errPartEnds) {
 		err = nil
@@ -228,7 +228,7 @@ func (u unbroken) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // checkpoints copies the checkpoints of states below the address. A start can do without them.
-func (c *copying) checkpoints(ctx context.Context) error {
+func (c *logCopier) checkpoints(ctx context.Context) error {
 	for _, info := range c.p.Checkpoints() {
 		if info.LSN > c.end {
 			continue
@@ -240,13 +240,13 @@ func (c *copying) checkpoints(ctx context.Context) error {
 	return nil
 }
 
-// reading is a file that is read until the context ends.
-type reading struct {
+// contextReader is a file that is read until the context ends.
+type contextReader struct {
 	ctx context.Context
 	io.Reader
 }
 
-func (r reading) Read(p []byte) (int, error) {
+func (r contextReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}

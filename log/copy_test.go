@@ -21,7 +21,7 @@ func copied(t *testing.T, s log.Store, end event.LSN) *faultfs.FS {
 		t.Fatal(err)
 	}
 	last := ""
-	err := s.(log.Copier).Copy(ctx, []event.LSN{end}, func(c log.Copied) error {
+	err := s.(log.Copier).Copy(ctx, []event.LSN{end}, func(c log.CopyEntry) error {
 		name := filepath.Join(simDir, c.Name)
 		if last = c.Name; !log.MayBeCopied(c.Name, c.Dir) {
 			t.Errorf("%q is not among the names of a copy", c.Name)
@@ -109,7 +109,7 @@ func copies(t *testing.T, w *world) {
 // context has ended. at is the end of a frame.
 func (w *world) refusesToCopy(at event.LSN) {
 	t, copier := w.t, w.store.(log.Copier)
-	none := func(log.Copied) error { return nil }
+	none := func(log.CopyEntry) error { return nil }
 	if err := copier.Copy(ctx, []event.LSN{w.w.Written()}, none); err == nil {
 		t.Error("what is not durable is copied")
 	}
@@ -121,7 +121,7 @@ func (w *world) refusesToCopy(at event.LSN) {
 	}
 	ended, stop := context.WithCancel(ctx)
 	stop()
-	err := copier.Copy(ended, []event.LSN{at}, func(c log.Copied) error {
+	err := copier.Copy(ended, []event.LSN{at}, func(c log.CopyEntry) error {
 		if c.Dir {
 			return nil
 		}

@@ -82,7 +82,7 @@ func (r *revision) find(file string) error {
 	case r.was.named.Revision == maxRevision:
 		return fmt.Errorf("%s: revision numbers are used up: %w", file, ErrTooLittle)
 	}
-	if err := r.free(); err != nil {
+	if err := r.checkFree(); err != nil {
 		return err
 	}
 	k := *r.was
@@ -112,18 +112,18 @@ func tooLittle(freed, least int64) error {
 	return fmt.Errorf("%w: at most %d bytes, %d required", ErrTooLittle, freed, least)
 }
 
-// free returns why the file has to stay as it is for now, else nil. Leases count only while there
+// checkFree returns why the file has to stay as it is for now, else nil. Leases count only while there
 // is room enough: they are a courtesy.
-func (r *revision) free() error {
+func (r *revision) checkFree() error {
 	p := r.p
 	if !p.copying.TryLock() {
 		return fmt.Errorf("%w: a copy is in progress", ErrHeld)
 	}
 	p.copying.Unlock()
-	return r.leased()
+	return r.checkLeases()
 }
 
-func (r *revision) leased() error {
+func (r *revision) checkLeases() error {
 	p := r.p
 	if p.store.reserve.room() != RoomEnough {
 		return nil
@@ -176,7 +176,7 @@ func (r *revision) make(ctx context.Context) error {
 
 // plan asks which bodies are wanted.
 func (r *revision) plan(ctx context.Context) error {
-	there, err := r.there()
+	there, err := r.bodyExtents()
 	if err != nil {
 		return err
 	}
@@ -250,8 +250,8 @@ func (s stretches) has(b event.Blob) bool {
 	return i < len(s) && s[i].From <= from && s[i].To >= from+event.LSN(b.Size)
 }
 
-// there returns the addresses at which the file has bodies.
-func (r *revision) there() (stretches, error) {
+// bodyExtents returns the addresses at which the file has bodies.
+func (r *revision) bodyExtents() (stretches, error) {
 	f := r.content.sealed
 	if f.Footer.ErasedBytes == 0 {
 		return stretches{{From: f.Footer.First, To: f.Footer.End}}, nil
@@ -367,7 +367,7 @@ func (r *revision) compare(ctx context.Context, s *sealed.File) error {
 	}
 	win := format.Window{Buf: buf[:]}
 	win.Reset(c, int64(r.segment.end-r.segment.base))
-	there, err := r.there()
+	there, err := r.bodyExtents()
 	if err == nil {
 		err = r.bodies(ctx, func(_ *Frame, b *Body) error {
 			if b == nil || !there.has(b.Blob) || !r.wanted(b) {
@@ -393,7 +393,7 @@ func (r *revision) list() error {
 		return fmt.Errorf("%w: a copy is in progress", ErrHeld)
 	}
 	defer p.copying.Unlock()
-	if err := r.leased(); err != nil {
+	if err := r.checkLeases(); err != nil {
 		return err
 	}
 	err := p.sealing.relist(func(m *format.Manifest) {

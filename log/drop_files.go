@@ -18,7 +18,7 @@ import (
 // bodies.
 
 // DropFiles implements [Bases].
-func (v *basing) DropFiles(ctx context.Context, needed func(first, end event.LSN) (all bool, bodies []KeptBody)) (freed int64, err error) {
+func (v *baseManager) DropFiles(ctx context.Context, needed func(first, end event.LSN) (all bool, bodies []KeptBody)) (freed int64, err error) {
 	p := v.p
 	if p.store.opts.ReadOnly {
 		return 0, ErrReadOnly
@@ -43,7 +43,7 @@ func (v *basing) DropFiles(ctx context.Context, needed func(first, end event.LSN
 
 // prepare finds out what goes, and has files of bodies written of what goes but for those. A file
 // of which that is not possible stays whole.
-func (v *basing) prepare(ctx context.Context, needed func(first, end event.LSN) (bool, []KeptBody)) (*removal, error) {
+func (v *baseManager) prepare(ctx context.Context, needed func(first, end event.LSN) (bool, []KeptBody)) (*removal, error) {
 	p := v.p
 	whole, made := map[event.LSN]bool{}, map[event.LSN]*bodyFile{}
 	var r removal
@@ -54,13 +54,13 @@ func (v *basing) prepare(ctx context.Context, needed func(first, end event.LSN) 
 		}
 		p.copying.Unlock()
 		var err error
-		if r, err = v.unwanted(func(first, end event.LSN) (bool, []KeptBody) {
+		if r, err = v.findUnwanted(func(first, end event.LSN) (bool, []KeptBody) {
 			if whole[first] {
 				return true, nil
 			}
 			return needed(first, end)
 		}); err == nil {
-			err = v.possible(&r)
+			err = v.checkPossible(&r)
 		}
 		for i := 0; err == nil && i < len(r.bodies) && !again; i++ {
 			b := r.bodies[i]
@@ -95,22 +95,22 @@ func discard(made map[event.LSN]*bodyFile) error {
 	return nil
 }
 
-// possible returns why nothing goes for now, else nil.
-func (v *basing) possible(r *removal) error {
+// checkPossible returns why nothing goes for now, else nil.
+func (v *baseManager) checkPossible(r *removal) error {
 	if len(r.sealed) == 0 && len(r.chapters) == 0 {
 		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can be removed", ErrTooLittle, v.p.id, v.named().LSN)
 	}
-	return v.leased(r.removed)
+	return v.checkLeases(r.removed)
 }
 
 // dropPrepared lets go of what goes.
-func (v *basing) dropPrepared(ctx context.Context, r *removal) (freed int64, err error) {
+func (v *baseManager) dropPrepared(ctx context.Context, r *removal) (freed int64, err error) {
 	p := v.p
 	if !p.copying.TryLock() {
 		return 0, fmt.Errorf("%w: partition %d: a copy is in progress", ErrHeld, p.id)
 	}
 	defer p.copying.Unlock()
-	if err := v.leased(r.removed); err != nil {
+	if err := v.checkLeases(r.removed); err != nil {
 		return 0, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -134,10 +134,10 @@ func (v *basing) dropPrepared(ctx context.Context, r *removal) (freed int64, err
 	return v.drop(r)
 }
 
-// leased returns why what is in front of an LSN has to stay for readers beside the broker, else
+// checkLeases returns why what is in front of an LSN has to stay for readers beside the broker, else
 // nil. As with bodies leases count only while there is room enough: sends would be refused for a
 // reader that lags.
-func (v *basing) leased(before event.LSN) error {
+func (v *baseManager) checkLeases(before event.LSN) error {
 	p := v.p
 	if p.store.reserve.room() != RoomEnough {
 		return nil
@@ -175,8 +175,8 @@ func (r *removal) hasSealed(s format.SealedFile) bool {
 	return slices.ContainsFunc(r.sealed, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
 }
 
-// left is the sealed files that there are then.
-func (r *removal) left(now []format.SealedFile) []format.SealedFile {
+// remainingFiles is the sealed files that there are then.
+func (r *removal) remainingFiles(now []format.SealedFile) []format.SealedFile {
 	list := slices.DeleteFunc(slices.Clone(now), r.hasSealed)
 	for _, b := range r.bodies {
 		list = append(list, b.is.named)
@@ -189,10 +189,10 @@ func (r *removal) left(now []format.SealedFile) []format.SealedFile {
 // a row in the manifest, which every cut writes, and is opened by every start.
 const maxBodyFiles = 1 << 15
 
-// unwanted returns what may go. A chapter in front of which another one stays is left, too: the
+// findUnwanted returns what may go. A chapter in front of which another one stays is left, too: the
 // manifest says only of the first one which run it goes on with. For the same reason the newest
 // sealed file stays if no chapter goes and it stands in front of them without a gap.
-func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) (r removal, err error) {
+func (v *baseManager) findUnwanted(needed func(first, end event.LSN) (bool, []KeptBody)) (r removal, err error) {
 	p := v.p
 	p.listing.Lock()
 	m := p.manifest
@@ -208,10 +208,10 @@ func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) 
 	for i := 0; i+1 < len(m.Chapters); i++ {
 		c, next, before := m.Chapters[i], m.Chapters[i+1], r.before
 		all, rows := stays(c.First, next.First)
-		if all || len(rows) > 0 && len(m.Sealed)+len(r.bodies) >= maxBodyFiles || len(rows) > 0 && !small(bytesOf(rows), len(rows), int64(next.First-c.First)) {
+		if all || len(rows) > 0 && len(m.Sealed)+len(r.bodies) >= maxBodyFiles || len(rows) > 0 && !isSmall(bytesOf(rows), len(rows), int64(next.First-c.First)) {
 			break
 		}
-		if err := v.passes(&r.before, c, next.First); err != nil {
+		if err := v.passChapter(&r.before, c, next.First); err != nil {
 			return r, err
 		}
 		if len(rows) > 0 {
@@ -224,16 +224,16 @@ func (v *basing) unwanted(needed func(first, end event.LSN) (bool, []KeptBody)) 
 	if r.before.Epoch == 0 || r.bytes == 0 {
 		r.chapters, r.removed, r.before = nil, m.Removed, p.sealing.tip
 	}
-	v.unwantedSealed(&r, &m, stays)
+	v.addUnwantedSealed(&r, &m, stays)
 	if n := len(r.chapters); n > 0 {
-		left := r.left(m.Sealed)
+		left := r.remainingFiles(m.Sealed)
 		r.gap = len(left) == 0 || left[len(left)-1].End != m.Chapters[n].First
 	}
 	return r, nil
 }
 
-// unwantedSealed adds the sealed files that may go.
-func (v *basing) unwantedSealed(r *removal, m *format.Manifest, stays func(first, end event.LSN) (bool, []KeptBody)) {
+// addUnwantedSealed adds the sealed files that may go.
+func (v *baseManager) addUnwantedSealed(r *removal, m *format.Manifest, stays func(first, end event.LSN) (bool, []KeptBody)) {
 	was := v.stored
 	v.stored = map[format.SealedFile]*sealed.Footer{}
 	for i, s := range m.Sealed {
@@ -248,7 +248,7 @@ func (v *basing) unwantedSealed(r *removal, m *format.Manifest, stays func(first
 			}
 			v.stored[s] = foot
 			if foot == nil || s.Revision >= maxRevision || foot.BodyBytes <= foot.ErasedBytes ||
-				!small(int64(float64(foot.Parts[sealed.Bodies].Length)*float64(bytesOf(rows))/float64(foot.BodyBytes-foot.ErasedBytes)), len(rows), s.Size) {
+				!isSmall(int64(float64(foot.Parts[sealed.Bodies].Length)*float64(bytesOf(rows))/float64(foot.BodyBytes-foot.ErasedBytes)), len(rows), s.Size) {
 				continue
 			}
 			r.bodies = append(r.bodies, bodiesOfSealed(v.p, s, foot, rows))
@@ -269,9 +269,9 @@ func (v *basing) unwantedSealed(r *removal, m *format.Manifest, stays func(first
 }
 
 // footer is that of a sealed file; nil: it cannot be read, and what it says is not known.
-func (v *basing) footer(s format.SealedFile) *sealed.Footer {
+func (v *baseManager) footer(s format.SealedFile) *sealed.Footer {
 	k := sealedKind{partition: v.p.id, tag: v.p.store.tag, named: s}
-	file, f, err := k.file(opens(v.p.store.opts.FS, v.p.dir))
+	file, f, err := k.file(openerOf(v.p.store.opts.FS, v.p.dir))
 	if err != nil {
 		return nil
 	}
@@ -279,9 +279,9 @@ func (v *basing) footer(s format.SealedFile) *sealed.Footer {
 	return &f.Footer
 }
 
-// passes goes on behind a chapter with the run that is under way: an epoch starts in a chapter's
+// passChapter goes on behind a chapter with the run that is under way: an epoch starts in a chapter's
 // first frame only.
-func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
+func (v *baseManager) passChapter(at *format.Run, c format.Chapter, end event.LSN) error {
 	if c.First == end {
 		return nil
 	}
@@ -305,10 +305,10 @@ func (v *basing) passes(at *format.Run, c format.Chapter, end event.LSN) error {
 
 // drop removes files, once a manifest without them is durable, and the checkpoints from before the
 // base.
-func (v *basing) drop(r *removal) (freed int64, err error) {
+func (v *baseManager) drop(r *removal) (freed int64, err error) {
 	p := v.p
 	err = p.sealing.relist(func(m *format.Manifest) {
-		m.Sealed, m.Removed = r.left(m.Sealed), r.removed
+		m.Sealed, m.Removed = r.remainingFiles(m.Sealed), r.removed
 		if n := len(r.chapters); n > 0 {
 			m.Before, m.Chapters = format.Run{}, slices.Clone(m.Chapters[n:])
 			if r.gap {
@@ -354,7 +354,7 @@ func (v *basing) drop(r *removal) (freed int64, err error) {
 }
 
 // remove removes the files themselves.
-func (v *basing) remove(r *removal) (freed int64, err error) {
+func (v *baseManager) remove(r *removal) (freed int64, err error) {
 	p := v.p
 	for _, s := range r.sealed {
 		if err := p.remove(filepath.Join("sealed", format.SealedName(s.Chapter, s.Revision))); err != nil {

@@ -225,10 +225,10 @@ func (w *excerptWriter) sealed(c Stretch, frames func(context.Context, func(*Exc
 	head := sealed.Header{Partition: w.id, Tag: w.x.tag, Chapter: w.chapter, Revision: 1, First: c.From, End: c.To, Chain: w.chain}
 	name := filepath.Join("sealed", format.SealedName(w.chapter, 1))
 	var foot sealed.Footer
-	var sum summed
+	var sum summingWriter
 	digest := sha256.Sum256(nil)
 	err := w.x.to.Write(filepath.ToSlash(filepath.Join(w.dir, name)), func(to io.Writer) (err error) {
-		sum = summed{w: to}
+		sum = summingWriter{w: to}
 		s, err := sealed.NewWriter(&sum, head, w.epoch, w.boot)
 		if err != nil {
 			return err

@@ -43,7 +43,7 @@ type Stretch struct {
 func (p *partition) Find(q Search) ([]Stretch, error) {
 	for {
 		list, missing, err := p.find(&q)
-		if again, err := p.again(missing, err); !again {
+		if again, err := p.retry(missing, err); !again {
 			return list, err
 		}
 	}
@@ -83,7 +83,7 @@ func (p *partition) find(q *Search) (list []Stretch, missing *segment, err error
 // or the one before.
 func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
 	foot := &c.sealed.Footer
-	if foot.Alone || !q.during(foot.Lowest, foot.Highest) {
+	if foot.Alone || !q.overlaps(foot.Lowest, foot.Highest) {
 		return nil
 	}
 	if q.onlyKinds() {
@@ -93,7 +93,7 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint
 		}
 		return err
 	}
-	about, err := c.about(q)
+	about, err := c.matchingBlocks(q)
 	if err != nil || about != nil && !slices.Contains(about, true) {
 		return err
 	}
@@ -102,29 +102,29 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint
 		return err
 	}
 	for i := range blocks {
-		if about != nil && !about[i] || !q.during(blocks[i].Lowest, blocks[i].Highest) && (i == 0 || !q.during(blocks[i-1].Lowest, blocks[i-1].Highest)) {
+		if about != nil && !about[i] || !q.overlaps(blocks[i].Lowest, blocks[i].Highest) && (i == 0 || !q.overlaps(blocks[i-1].Lowest, blocks[i-1].Highest)) {
 			continue
 		}
 		to := foot.End
 		if i+1 < len(blocks) {
 			to = blocks[i+1].First
 		}
-		add(c.begins(blocks[i].First), to, 0)
+		add(c.frameStart(blocks[i].First), to, 0)
 	}
 	return nil
 }
 
-// during reports whether anything between two times may be wanted. A stretch without records has no
+// overlaps reports whether anything between two times may be wanted. A stretch without records has no
 // times.
-func (q *Search) during(lowest, highest event.Time) bool {
+func (q *Search) overlaps(lowest, highest event.Time) bool {
 	if q.From == 0 && q.Until == 0 {
 		return true
 	}
 	return highest > 0 && highest >= q.From && (q.Until == 0 || lowest <= q.Until)
 }
 
-// about returns which blocks may have what is wanted, whatever its time; nil: all may.
-func (c *sealedContent) about(q *Search) ([]bool, error) {
+// matchingBlocks returns which blocks may have what is wanted, whatever its time; nil: all may.
+func (c *sealedContent) matchingBlocks(q *Search) ([]bool, error) {
 	n := c.sealed.RecordBlocks()
 	var found []bool
 	if q.MessageID != nil {

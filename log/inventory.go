@@ -17,7 +17,7 @@ import (
 // does not belong there is damage.
 type inventory struct {
 	files   partitionFiles
-	out     *found
+	out     *findings
 	listed  bool // the manifest is good; else what is there stands for what it names
 	live    bool // a broker may write meanwhile
 	damaged func(file string, off int64, lsn event.LSN, err error) error
@@ -81,8 +81,8 @@ func (v *inventory) sealedFiles() (list []format.SealedFile, err error) {
 		chapter, revision, ok := format.SealedID(e.Name)
 		switch ok = ok && !e.Dir; {
 		case ok && slices.ContainsFunc(list, func(s format.SealedFile) bool { return s.Chapter == chapter && s.Revision == revision }):
-		case ok && v.live && v.listed && since(m, chapter):
-		case ok && (hasChapter(m, chapter) || !v.listed || v.removed(chapter)):
+		case ok && v.live && v.listed && begunSince(m, chapter):
+		case ok && (hasChapter(m, chapter) || !v.listed || v.wasRemoved(chapter)):
 			v.out.remains = append(v.out.remains, name)
 		default:
 			if err := v.reportForeign(name); err != nil {
@@ -135,8 +135,8 @@ func nameOf(s *sealed.File, size int64) format.SealedFile {
 	}
 }
 
-// since reports whether a chapter was begun after a manifest was read.
-func since(m *format.Manifest, id uint32) bool {
+// begunSince reports whether a chapter was begun after a manifest was read.
+func begunSince(m *format.Manifest, id uint32) bool {
 	if n := len(m.Chapters); n > 0 {
 		return id > m.Chapters[n-1].ID
 	}
@@ -150,9 +150,9 @@ func hasChapter(m *format.Manifest, id uint32) bool {
 		slices.ContainsFunc(m.Sealed, func(s format.SealedFile) bool { return s.Chapter == id })
 }
 
-// removed reports whether a chapter, or the sealed file of one, has been removed, or is about to
+// wasRemoved reports whether a chapter, or the sealed file of one, has been removed, or is about to
 // be: the manifest does not name it, and names later ones that nothing need be in front of.
-func (v *inventory) removed(chapter uint32) bool {
+func (v *inventory) wasRemoved(chapter uint32) bool {
 	m := &v.out.manifest
 	for _, s := range m.Sealed {
 		if s.First >= m.Removed {
@@ -222,7 +222,7 @@ func (v *inventory) judgeUnnamed(e disk.Entry, last uint32) error {
 	switch {
 	case ok && v.live && id > last: // begun since
 		return nil
-	case ok && (isSealed || v.listed && v.removed(id)):
+	case ok && (isSealed || v.listed && v.wasRemoved(id)):
 		return v.judgeLeftover(name, &v.out.remains, isOfChapter, notOurs)
 	case ok && v.listed && id <= last:
 		return v.judgeLeftOut(name)

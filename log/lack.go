@@ -49,7 +49,7 @@ type shortage struct {
 }
 
 // putBack puts a batch back to the head of the queue that found no room.
-func (s *shortage) putBack(b queued) {
+func (s *shortage) putBack(b queuedBatch) {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *shortage) putBack(b queued) {
 		}
 		return
 	}
-	w.queue = append([]queued{b}, w.queue...)
+	w.queue = append([]queuedBatch{b}, w.queue...)
 	w.room = roomMissing
 	poke(w.wake)
 }
@@ -105,8 +105,8 @@ func (s *shortage) tryAgain() {
 	}
 }
 
-// over notes that a frame was written: there is room. The caller holds io.
-func (s *shortage) over() {
+// noteWritten notes that a frame was written: there is room. The caller holds io.
+func (s *shortage) noteWritten() {
 	w := s.w
 	if s.stuck {
 		s.stuck = false
@@ -114,9 +114,9 @@ func (s *shortage) over() {
 	}
 }
 
-// last has the writer that is being closed do what is left. A frame that has just found no room is
+// finish has the writer that is being closed do what is left. A frame that has just found no room is
 // written once more, when the reserve has been asked.
-func (s *shortage) last() {
+func (s *shortage) finish() {
 	for range 2 {
 		s.tryAgain()
 		for s.w.work() {
@@ -136,7 +136,7 @@ func (s *shortage) giveUp() {
 	}
 	w.io.Lock()
 	defer w.io.Unlock()
-	s.over() // it does not wait any more
+	s.noteWritten() // it does not wait any more
 }
 
 // insist repeats what fails for want of room as long as the reserve has some to give. The caller

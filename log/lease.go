@@ -32,8 +32,8 @@ type lease struct {
 	renewed atomic.Int64 // ms since 1970
 }
 
-// marked is a file system that is only looked at, but in which a reader may leave a mark.
-type marked interface {
+// markableFS is a file system that is only looked at, but in which a reader may leave a mark.
+type markableFS interface {
 	NewMark(name string) (*disk.Mark, error)
 	Unmark(name string)
 }
@@ -41,7 +41,7 @@ type marked interface {
 // newLease takes one; nil where that cannot be: the directory may not be written to, or is full of
 // them.
 func (s *store) newLease() *lease {
-	dir, ok := s.fs.(marked)
+	dir, ok := s.fs.(markableFS)
 	if !ok {
 		return nil
 	}
@@ -60,18 +60,18 @@ func (s *store) newLease() *lease {
 	}
 	l := &lease{store: s, file: f}
 	l.renew()
-	s.fs = renewing{s.fs, l}
+	s.fs = leasedFS{s.fs, l}
 	s.opts.FS = s.fs
 	return l
 }
 
-// renewing is a file system with a lease on it, which is renewed as long as files are opened.
-type renewing struct {
+// leasedFS is a file system with a lease on it, which is renewed as long as files are opened.
+type leasedFS struct {
 	disk.FS
 	lease *lease
 }
 
-func (r renewing) Open(name string) (disk.File, error) {
+func (r leasedFS) Open(name string) (disk.File, error) {
 	r.lease.renew()
 	return r.FS.Open(name)
 }

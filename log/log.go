@@ -338,7 +338,7 @@ type Scrubber interface {
 	// file is read the next time.
 	Scrub(ctx context.Context) (found []Damage, over bool, err error)
 	// Scrubbed says how far scrubbing has come.
-	Scrubbed() Scrubbed
+	Scrubbed() ScrubProgress
 }
 
 // Background is implemented by a store.
@@ -349,8 +349,8 @@ type Background interface {
 	Pause(ctx context.Context, bytes int)
 }
 
-// Scrubbed is how far a log was scrubbed, in this run and those before it.
-type Scrubbed struct {
+// ScrubProgress is how far a log was scrubbed, in this run and those before it.
+type ScrubProgress struct {
 	Began, Ended time.Time // of the pass under way, and of the last whole one; zero: there is none
 	Next         event.LSN // what is below was read in the pass
 	Bytes        int64     // read in the pass

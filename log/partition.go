@@ -26,16 +26,16 @@ type partition struct {
 	files fileCache // has a mutex of its own
 
 	lead   sync.Mutex // held by Lead
-	found  *found     // set once in Open; Lead takes out what it has mended
+	found  *findings  // set once in Open; Lead takes out what it has mended
 	saving sync.Mutex // held by SaveCheckpoint
 	// copying is held for reading by Copy, and from Hold on: no file of the log is replaced by
 	// another kind, or removed, meanwhile.
 	copying sync.RWMutex
 
-	sealing sealing
-	hurry
-	basing
-	scrubbing
+	sealing chapterSealer
+	sealHurry
+	baseManager
+	scrubState
 
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk
@@ -57,10 +57,10 @@ type partition struct {
 }
 
 // take adopts what recovery found.
-func (p *partition) take(f *found) {
+func (p *partition) take(f *findings) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip = p, f.tip
-	p.basing.p, p.scrubbing.p, p.base = p, p, f.base
+	p.baseManager.p, p.scrubState.p, p.base = p, p, f.base
 	useBlocks(f.segments, p.store.blocks)
 	p.clean, p.ckpts, p.noted = f.clean || len(f.segments) == 0, f.ckpts, f.noted
 }
@@ -104,8 +104,8 @@ func (p *partition) Segments() []SegmentInfo {
 	return list
 }
 
-// settled returns the end of the log, and whether a clean marker may vouch for it.
-func (p *partition) settled() (format.Mark, bool) {
+// settledEnd returns the end of the log, and whether a clean marker may vouch for it.
+func (p *partition) settledEnd() (format.Mark, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.end, p.err == nil && p.clean && p.writer == nil && p.poison == nil
@@ -163,7 +163,7 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 		return nil, err
 	}
 	if p.store.opts.Manual {
-		return manual{w}, nil
+		return manualWriter{w}, nil
 	}
 	p.store.watch.begin(p.store)
 	p.store.sealer.begin(p.store)
@@ -279,8 +279,8 @@ func (p *partition) grow(s *segment) {
 	p.mu.Unlock()
 }
 
-// written moves the end of the last segment.
-func (p *partition) written(s *segment, end event.LSN) {
+// setEnd moves the end of the last segment.
+func (p *partition) setEnd(s *segment, end event.LSN) {
 	p.mu.Lock()
 	s.end = end
 	p.mu.Unlock()

@@ -31,7 +31,7 @@ func TestTickWhileABatchBegins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := led.(manual).writer
+	w := led.(manualWriter).writer
 	write(w, 1)
 	w.tick() // from here on nothing has happened
 	// the tick comes at the worst moment: right behind the batch's finding its place

@@ -40,12 +40,12 @@ func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
 // ReadInto implements [Reader].
 func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
 	for {
-		s, end, err := p.holding(b)
+		s, end, err := p.segmentOf(b)
 		if err != nil {
 			return 0, err
 		}
 		n, err := p.readInto(s, end, b, dst)
-		if again, err := p.again(s, err); !again {
+		if again, err := p.retry(s, err); !again {
 			return n, err
 		}
 	}
@@ -53,7 +53,7 @@ func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
 
 // ReadBlob implements [Reader].
 func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
-	if _, _, err := p.holding(b); err != nil { // before room is made for it
+	if _, _, err := p.segmentOf(b); err != nil { // before room is made for it
 		return dst, err
 	}
 	start := len(dst)
@@ -64,14 +64,14 @@ func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// holding finds the segment of a blob, and its end. A blob never leaves its segment; one without
+// segmentOf finds the segment of a blob, and its end. A blob never leaves its segment; one without
 // bytes stands nowhere, and has none.
-func (p *partition) holding(b event.Blob) (*segment, event.LSN, error) {
+func (p *partition) segmentOf(b event.Blob) (*segment, event.LSN, error) {
 	if b.Size == 0 {
 		return nil, 0, nil
 	}
 	s, end := p.locate(event.LSN(b.Position))
-	if (s == nil || event.LSN(b.Position) >= end) && p.removed(event.LSN(b.Position)) {
+	if (s == nil || event.LSN(b.Position) >= end) && p.isRemoved(event.LSN(b.Position)) {
 		return nil, 0, fmt.Errorf("log: address %d: %w", b.Position, event.ErrErased)
 	}
 	if s == nil || uint64(b.Position)+uint64(b.Size) > uint64(end) {
@@ -118,9 +118,9 @@ func readBody(c content, dst []byte, off int64) (int, error) {
 	return c.ReadAt(dst, off)
 }
 
-// again reports whether an error is that of a file whose bytes are elsewhere by now, and finds out
+// retry reports whether an error is that of a file whose bytes are elsewhere by now, and finds out
 // where. If not, it returns the error, or what it comes from.
-func (p *partition) again(s *segment, cause error) (bool, error) {
+func (p *partition) retry(s *segment, cause error) (bool, error) {
 	if !errors.Is(cause, fs.ErrNotExist) {
 		return false, cause
 	}
@@ -181,12 +181,12 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 		r := frameReader{p: p, next: max(from, first), yield: yield}
 		for {
 			err := r.segments(ctx, committed)
-			again, err := p.again(r.seg, err)
+			again, err := p.retry(r.seg, err)
 			if again {
 				continue
 			}
 			if err == nil && !r.over {
-				err = p.lasting()
+				err = p.checkUnchanged()
 			}
 			if err != nil {
 				yield(Frame{}, err)
@@ -235,7 +235,7 @@ func (r *frameReader) segment(ctx context.Context, e extent) error {
 		return fmt.Errorf("log: partition %d: %w", r.p.id, err)
 	}
 	defer r.p.files.done(f)
-	if alone(f.content) {
+	if isBodyFile(f.content) {
 		if r.begun {
 			err = fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, r.next)
 		}
@@ -243,7 +243,7 @@ func (r *frameReader) segment(ctx context.Context, e extent) error {
 	}
 	at := e.seg.base
 	if c, ok := f.content.(*sealedContent); ok && r.next > at {
-		at = c.begins(r.next)
+		at = c.frameStart(r.next)
 	}
 	return r.p.readFrames(ctx, e, f.content, at, func(w *walk, off int64, h *format.Header) error {
 		if h.LSN < r.next {
@@ -298,7 +298,7 @@ func (p *partition) chainAt(at event.LSN) (chain uint32, epoch Epoch, err error)
 		}
 		return nil
 	})
-	if again, err := p.again(s, err); !again {
+	if again, err := p.retry(s, err); !again {
 		return chain, epoch, err
 	}
 	return p.chainAt(at)

@@ -33,11 +33,11 @@ type recovery struct {
 	blocks *blockCache // of sealed files
 	walk   *walk
 	dirs   inventory
-	out    *found
+	out    *findings
 }
 
-// found is what a recovery makes of a partition's files. Nothing has been changed yet.
-type found struct {
+// findings is what a recovery makes of a partition's files. Nothing has been changed yet.
+type findings struct {
 	manifest format.Manifest
 	segments []*segment
 	base     format.Base // what the log begins with; LSN 0: with its first frame
@@ -64,7 +64,7 @@ type found struct {
 
 // begin makes the walk, which reads through buf.
 func (r *recovery) begin(buf []byte) {
-	r.blocks, r.out = walkCache(), &found{first: format.FirstLSN}
+	r.blocks, r.out = walkCache(), &findings{first: format.FirstLSN}
 	r.walk = newWalk(r.files, buf, policy{judge: r.judge, damaged: r.damaged})
 	r.dirs = inventory{files: r.files, out: r.out, damaged: r.damaged}
 }
@@ -89,7 +89,7 @@ func (r *recovery) damaged(file string, off int64, lsn event.LSN, err error) err
 	return err
 }
 
-func (r *recovery) run(ctx context.Context) (*found, error) {
+func (r *recovery) run(ctx context.Context) (*findings, error) {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
 	r.begin(buf[:])
@@ -125,7 +125,7 @@ func (r *recovery) run(ctx context.Context) (*found, error) {
 	if err := r.ends(notes); err != nil {
 		return nil, err
 	}
-	if err := r.baseStands(); err != nil {
+	if err := r.checkBase(); err != nil {
 		return nil, err
 	}
 	r.keepCheckpoints(files)
@@ -202,12 +202,12 @@ func (r *recovery) readBase() error {
 	return r.damaged(name, 0, named.LSN, r.files.decodeVerdict(name, 0, named.LSN, err))
 }
 
-// baseStands checks that a frame of the log ends where the base stands.
-func (r *recovery) baseStands() error {
+// checkBase checks that a frame of the log ends where the base stands.
+func (r *recovery) checkBase() error {
 	b := &r.out.base
 	// all up to where the walk ends has been removed
 	unread := r.bound != nil && (b.LSN > r.out.end.LSN || len(r.out.segments) == 0)
-	if b.LSN <= format.FirstLSN || r.missed(b.LSN) || unread || r.walk.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
+	if b.LSN <= format.FirstLSN || r.wasSkipped(b.LSN) || unread || r.walk.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
 		return nil
 	}
 	name := basePath(b.LSN)
@@ -293,10 +293,10 @@ func (r *recovery) discard(file string, err error) {
 // say.
 func (r *recovery) ends(notes []note) error {
 	for _, n := range notes {
-		if r.missed(n.LSN) {
+		if r.wasSkipped(n.LSN) {
 			continue
 		}
-		if err := r.damaged(n.name, 0, n.LSN, r.holds(n)); err != nil {
+		if err := r.damaged(n.name, 0, n.LSN, r.checkNote(n)); err != nil {
 			return err
 		}
 	}
@@ -309,14 +309,14 @@ func (r *recovery) ends(notes []note) error {
 			end.LSN, end.Epoch, c.LSN, c.Epoch)})
 }
 
-// missed reports whether nothing can be said about a place, since it may have been among what was
+// wasSkipped reports whether nothing can be said about a place, since it may have been among what was
 // passed over.
-func (r *recovery) missed(at event.LSN) bool {
+func (r *recovery) wasSkipped(at event.LSN) bool {
 	return r.walk.lost && !r.walk.scan.Watch[at].There && (at <= r.out.end.LSN || !r.walk.sure)
 }
 
-// holds checks that the log holds what a note says was durable.
-func (r *recovery) holds(n note) error {
+// checkNote checks that the log holds what a note says was durable.
+func (r *recovery) checkNote(n note) error {
 	endFile, endOff := r.endPlace()
 	file, end := n.name, r.out.end
 	var cause error
@@ -388,7 +388,7 @@ func (r *recovery) keepCheckpoints(list []format.Checkpoint) {
 	for _, c := range list {
 		name := filepath.Join("checkpoints", format.CheckpointName(c.LSN))
 		switch {
-		case r.missed(c.LSN):
+		case r.wasSkipped(c.LSN):
 			r.out.ckpts = append(r.out.ckpts, c)
 		case c.LSN > r.out.end.LSN && r.bound != nil: // of what came since
 		case c.LSN > r.out.end.LSN:

@@ -21,7 +21,7 @@ func (r *recovery) chapters(ctx context.Context) error {
 		r.jumpUnsealed()
 	}
 	for i, c := range list {
-		if r.walk.passed(c.First, r.dirs.listed) {
+		if r.walk.atEnd(c.First, r.dirs.listed) {
 			break
 		}
 		if !there[format.ChapterName(c.ID)] {
@@ -66,7 +66,7 @@ func (r *recovery) chapter(ctx context.Context, c format.Chapter, last bool) err
 		return r.damaged(first, 0, s.LSN, r.files.corrupt(first, 0, s.LSN, "segment is missing"))
 	}
 	for k, e := range files {
-		if r.walk.passed(s.LSN, r.walk.sure) {
+		if r.walk.atEnd(s.LSN, r.walk.sure) {
 			break
 		}
 		ok, err := r.isSegment(name, e)

@@ -22,7 +22,7 @@ func (r *recovery) sealedFiles(ctx context.Context) error {
 		return err
 	}
 	for _, named := range list {
-		if r.walk.passed(named.First, r.dirs.listed) {
+		if r.walk.atEnd(named.First, r.dirs.listed) {
 			break
 		}
 		k := &sealedKind{r.files.id, r.files.tag, named, r.blocks}

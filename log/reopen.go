@@ -22,13 +22,13 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	}
 	old := s.part(id)
 	old.sealing.end()
-	old.basing.end()
-	old.scrubbing.end()
-	clean, err := old.left()
+	old.baseManager.end()
+	old.scrubState.end()
+	clean, err := old.requiredEnd()
 	if err != nil {
 		return nil, err
 	}
-	p := s.recoverPartition(ctx, id, clean, promised(old, clean))
+	p := s.recoverPartition(ctx, id, clean, promisedMark(old, clean))
 	if p.err != nil {
 		return nil, p.err
 	}
@@ -42,16 +42,16 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	return p, nil
 }
 
-// left is where the log of a partition that nobody writes to must end; nil: wherever its good
+// requiredEnd is where the log of a partition that nobody writes to must end; nil: wherever its good
 // frames do. It refuses one that is written to.
-func (p *partition) left() (*format.Mark, error) {
+func (p *partition) requiredEnd() (*format.Mark, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	switch {
 	case p.writer != nil && !p.writer.released.Load():
 		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
 	case p.err != nil: // nobody has written to it since the directory was opened
-		return p.store.marked(p.id), nil
+		return p.store.cleanMark(p.id), nil
 	case p.clean && p.poison == nil:
 		end := p.end
 		return &end, nil
@@ -59,10 +59,10 @@ func (p *partition) left() (*format.Mark, error) {
 	return nil, nil
 }
 
-// promised is how far this process knows the log of a partition to be durable; LSN 0: it knows
+// promisedMark is how far this process knows the log of a partition to be durable; LSN 0: it knows
 // nothing. What is below may have been acknowledged. It is what the last writer has synced, in
 // files that are no sealed ones yet, or where it has left the log.
-func promised(p *partition, clean *format.Mark) format.Mark {
+func promisedMark(p *partition, clean *format.Mark) format.Mark {
 	p.mu.RLock()
 	w, mark := p.writer, p.owed
 	if clean != nil && p.err == nil {

@@ -224,7 +224,7 @@ func (r *reserve) ask() {
 // fill makes the reserve whole if what is free then is enough. After a write that found no room
 // what the disk says does not count, since there may be a quota: it has to give as much again.
 func (r *reserve) fill() {
-	if r.file == nil && (!r.dropped || !r.anew()) {
+	if r.file == nil && (!r.dropped || !r.recreate()) {
 		r.failed = r.failed && (r.waiting.Load() > 0 || r.dropped)
 		return
 	}
@@ -241,8 +241,8 @@ func (r *reserve) fill() {
 	}
 }
 
-// anew makes an empty ballast after it was dropped, and reports whether there is one.
-func (r *reserve) anew() bool {
+// recreate makes an empty ballast after it was dropped, and reports whether there is one.
+func (r *reserve) recreate() bool {
 	f, err := r.fs.Create(filepath.Join(r.dir, ballastName))
 	if err != nil {
 		return false
@@ -273,7 +273,7 @@ func (r *reserve) judge() {
 		return
 	}
 	now := r.now()
-	told := []any{"was", was.String(), "for", r.lasted(now), "free", r.free.Free, "reserve", r.has, "low", r.low}
+	told := []any{"was", was.String(), "for", r.stateAge(now), "free", r.free.Free, "reserve", r.has, "low", r.low}
 	r.state.Store(&roomSince{is, now})
 	switch is {
 	case RoomEnough:
@@ -287,8 +287,8 @@ func (r *reserve) judge() {
 	}
 }
 
-// lasted is how long the state that ends has lasted.
-func (r *reserve) lasted(now time.Time) time.Duration {
+// stateAge is how long the state that ends has lasted.
+func (r *reserve) stateAge(now time.Time) time.Duration {
 	if s := r.is(); !s.since.IsZero() {
 		return now.Sub(s.since)
 	}

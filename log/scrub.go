@@ -21,8 +21,8 @@ import (
 // through the checkpoints. It is the walk of a survey, one file at a time, and takes a lock of the
 // partition only to look at its list of segments.
 
-// scrubbing is the part of a partition that reads it again.
-type scrubbing struct {
+// scrubState is the part of a partition that reads it again.
+type scrubState struct {
 	p *partition
 
 	mu    sync.Mutex // held while a file is read; guards what follows, but for shown
@@ -30,8 +30,8 @@ type scrubbing struct {
 	again []event.LSN // what was damaged when the state was saved: looked at first
 	saved time.Time
 
-	loaded sync.Once                // before anything else: how far an earlier run had come
-	shown  atomic.Pointer[Scrubbed] // who asks never waits for a file
+	loaded sync.Once                     // before anything else: how far an earlier run had come
+	shown  atomic.Pointer[ScrubProgress] // who asks never waits for a file
 }
 
 // scrubSaveEvery is how often the position is made durable while nothing is found.
@@ -41,14 +41,14 @@ const scrubSaveEvery = time.Minute
 const scrubBase event.LSN = 1
 
 // Scrubbed implements [Scrubber].
-func (v *scrubbing) Scrubbed() Scrubbed {
+func (v *scrubState) Scrubbed() ScrubProgress {
 	v.loaded.Do(v.load)
 	return *v.shown.Load()
 }
 
 // show publishes how far it has come.
-func (v *scrubbing) show() {
-	s := &Scrubbed{Next: v.state.Next, Bytes: v.state.Bytes, Damaged: len(v.state.Damaged), Again: len(v.again) > 0}
+func (v *scrubState) show() {
+	s := &ScrubProgress{Next: v.state.Next, Bytes: v.state.Bytes, Damaged: len(v.state.Damaged), Again: len(v.again) > 0}
 	if v.state.Began != 0 {
 		s.Began = time.UnixMilli(v.state.Began)
 	}
@@ -59,7 +59,7 @@ func (v *scrubbing) show() {
 }
 
 // Scrub implements [Scrubber].
-func (v *scrubbing) Scrub(ctx context.Context) (found []Damage, over bool, err error) {
+func (v *scrubState) Scrub(ctx context.Context) (found []Damage, over bool, err error) {
 	p := v.p
 	if p.store.opts.ReadOnly {
 		return nil, false, ErrReadOnly
@@ -114,13 +114,13 @@ func (v *scrubbing) Scrub(ctx context.Context) (found []Damage, over bool, err e
 }
 
 // end waits until nothing is read any more, which does not take long once sealing has ended.
-func (v *scrubbing) end() {
+func (v *scrubState) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 }
 
 // note remembers whether what begins at an address was damaged.
-func (v *scrubbing) note(at, name event.LSN, found []Damage) {
+func (v *scrubState) note(at, name event.LSN, found []Damage) {
 	damaged := slices.DeleteFunc(slices.Clone(v.state.Damaged), func(l event.LSN) bool { return l == name || l == at })
 	if slices.ContainsFunc(found, func(d Damage) bool { return !d.Spare }) {
 		damaged = append(damaged, name)
@@ -129,7 +129,7 @@ func (v *scrubbing) note(at, name event.LSN, found []Damage) {
 }
 
 // firstOf is the first address of the log that a file has.
-func (v *scrubbing) firstOf() event.LSN {
+func (v *scrubState) firstOf() event.LSN {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()
 	if len(v.p.segments) == 0 {
@@ -140,7 +140,7 @@ func (v *scrubbing) firstOf() event.LSN {
 
 // load reads how far an earlier run had come. A file that is missing or damaged is no fault: then
 // the pass begins again.
-func (v *scrubbing) load() {
+func (v *scrubState) load() {
 	v.saved = v.p.store.opts.Now()
 	p, err := readFile(v.p.store.fs, filepath.Join(v.p.dir, format.ScrubName), format.MaxNote)
 	if err == nil {
@@ -155,7 +155,7 @@ func (v *scrubbing) load() {
 
 // save makes the position durable. Where it cannot, the next run begins where the last saved one
 // was.
-func (v *scrubbing) save(now time.Time) {
+func (v *scrubState) save(now time.Time) {
 	v.saved = now
 	p := v.p
 	if p.store.reserve.room() != RoomEnough {
@@ -168,7 +168,7 @@ func (v *scrubbing) save(now time.Time) {
 
 // closedFrom is the first segment with an address at or behind one that nobody writes to any more;
 // nil: there is none.
-func (v *scrubbing) closedFrom(at event.LSN) *segment {
+func (v *scrubState) closedFrom(at event.LSN) *segment {
 	p := v.p
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -253,7 +253,7 @@ func (s *scrub) ends() error {
 		return err
 	}
 	for {
-		named := p.basing.named()
+		named := p.baseManager.named()
 		if named.LSN == 0 {
 			return nil
 		}
@@ -261,7 +261,7 @@ func (s *scrub) ends() error {
 		if err == nil {
 			return f.Close()
 		}
-		if p.basing.named() != named { // there is another one by now
+		if p.baseManager.named() != named { // there is another one by now
 			continue
 		}
 		return s.damaged(basePath(named.LSN), named.LSN, err)
@@ -299,7 +299,7 @@ func (s *scrub) segment(seg *segment) error {
 		r.walk.scan.Chain, r.walk.chained = k.named.Chain, true
 		err = r.readSealed(s.ctx, is, k)
 	} else {
-		h := seg.kind.(hot)
+		h := seg.kind.(hotKind)
 		r.walk.scan.Index, r.walk.scan.Fresh = h.index, h.index == 1
 		err = r.walk.segment(s.ctx, is, false)
 		if end := r.walk.scan.LSN; err == nil && len(s.found) == 0 && end != seg.end {
@@ -314,7 +314,7 @@ func (s *scrub) segment(seg *segment) error {
 		return err
 	}
 	// it was sealed, written again or removed meanwhile: what was missing had to be
-	if !s.holds(seg) {
+	if !s.hasSegment(seg) {
 		s.found = nil
 		return nil
 	}
@@ -327,8 +327,8 @@ func (s *scrub) segment(seg *segment) error {
 // mostDamage is how many places of one file are reported at most.
 const mostDamage = 1024
 
-// holds reports whether a segment is one of the log still.
-func (s *scrub) holds(seg *segment) bool {
+// hasSegment reports whether a segment is one of the log still.
+func (s *scrub) hasSegment(seg *segment) bool {
 	s.p.mu.RLock()
 	defer s.p.mu.RUnlock()
 	return slices.Contains(s.p.segments, seg)

@@ -23,8 +23,8 @@ import (
 // it reads files that nobody writes, writes one that nobody reads, and takes a lock of the
 // partition only for as long as the manifest is replaced and the segments change.
 
-// sealing is the part of a partition that seals its chapters.
-type sealing struct {
+// chapterSealer is the part of a partition that seals its chapters.
+type chapterSealer struct {
 	p     *partition
 	ended atomic.Bool // another recovery of the partition begins: what is under way is given up
 
@@ -50,14 +50,14 @@ func useBlocks(list []*segment, blocks *blockCache) {
 // Seal implements [Sealer].
 func (p *partition) Seal(ctx context.Context) (bool, error) { return p.sealing.next(ctx) }
 
-// hurry says which chapters are sealed as soon as they have ended: those that end there or before.
-type hurry struct{ upTo atomic.Uint64 }
+// sealHurry says which chapters are sealed as soon as they have ended: those that end there or before.
+type sealHurry struct{ upTo atomic.Uint64 }
 
 // Hurry implements [Sealer].
-func (v *hurry) Hurry(upTo event.LSN) { v.upTo.Store(uint64(upTo)) }
+func (v *sealHurry) Hurry(upTo event.LSN) { v.upTo.Store(uint64(upTo)) }
 
 // next seals the oldest chapter, if it is time.
-func (v *sealing) next(ctx context.Context) (bool, error) {
+func (v *chapterSealer) next(ctx context.Context) (bool, error) {
 	p := v.p
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -78,7 +78,7 @@ func (v *sealing) next(ctx context.Context) (bool, error) {
 }
 
 // due returns the oldest chapter, and where it ends, if it is time to seal it.
-func (v *sealing) due() (c format.Chapter, end format.Mark, ok bool) {
+func (v *chapterSealer) due() (c format.Chapter, end format.Mark, ok bool) {
 	p := v.p
 	opts := &p.store.opts
 	p.listing.Lock()
@@ -94,14 +94,14 @@ func (v *sealing) due() (c format.Chapter, end format.Mark, ok bool) {
 	p.mu.RLock()
 	leads := p.writer != nil && p.poison == nil
 	p.mu.RUnlock()
-	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && list[1].First > event.LSN(p.hurry.upTo.Load()) && age < opts.SealAfter {
+	if age := opts.Now().Sub(time.UnixMilli(list[1].Created)); !leads || opts.SealAfter > 0 && list[1].First > event.LSN(p.sealHurry.upTo.Load()) && age < opts.SealAfter {
 		return c, end, false
 	}
 	return list[0], format.Mark{LSN: list[1].First, Chain: list[1].Chain}, true
 }
 
 // seal takes the steps, in their order.
-func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) error {
+func (v *chapterSealer) seal(ctx context.Context, c format.Chapter, end format.Mark) error {
 	p := v.p
 	if c.First == end.LSN {
 		return v.dropEmpty(c)
@@ -147,7 +147,7 @@ func (v *sealing) seal(ctx context.Context, c format.Chapter, end format.Mark) e
 
 // end gives up what is under way, and waits until nothing is any more. Nothing will be from then
 // on.
-func (v *sealing) end() {
+func (v *chapterSealer) end() {
 	v.ended.Store(true)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -158,7 +158,7 @@ func (v *sealing) end() {
 
 // makeDir makes the directory durable, once in a run: an earlier one may have died between making
 // and syncing it.
-func (v *sealing) makeDir() error {
+func (v *chapterSealer) makeDir() error {
 	p := v.p
 	if v.made {
 		return nil
@@ -173,7 +173,7 @@ func (v *sealing) makeDir() error {
 	return nil
 }
 
-func (v *sealing) segmentsOf(chapter uint32) (list []*segment) {
+func (v *chapterSealer) segmentsOf(chapter uint32) (list []*segment) {
 	p := v.p
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -186,7 +186,7 @@ func (v *sealing) segmentsOf(chapter uint32) (list []*segment) {
 }
 
 // write makes the file of a chapter, and compares it with that.
-func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind) (boot string, err error) {
+func (v *chapterSealer) write(ctx context.Context, r *chapterReader, k *sealedKind) (boot string, err error) {
 	err = v.makeFile(ctx, k, true, func(to io.Writer) (sealed.Footer, error) {
 		return r.write(ctx, to, k, v.tip)
 	}, func(s *sealed.File, foot *sealed.Footer) error {
@@ -210,7 +210,7 @@ func (v *sealing) write(ctx context.Context, r *chapterReader, k *sealedKind) (b
 // makeFile makes the temp file of a sealed file, durable unless told not to sync it, and completes
 // what the manifest is to say of it. write writes it, and compare compares what is read back with
 // what it has to be. An error leaves no file.
-func (v *sealing) makeFile(ctx context.Context, k *sealedKind, sync bool, write func(io.Writer) (sealed.Footer, error), compare func(*sealed.File, *sealed.Footer) error) (err error) {
+func (v *chapterSealer) makeFile(ctx context.Context, k *sealedKind, sync bool, write func(io.Writer) (sealed.Footer, error), compare func(*sealed.File, *sealed.Footer) error) (err error) {
 	fsys, name := v.p.store.fs, filepath.Join(v.p.dir, k.path())+disk.TempSuffix
 	defer func() {
 		if err != nil {
@@ -247,7 +247,7 @@ func (v *sealing) makeFile(ctx context.Context, k *sealedKind, sync bool, write 
 }
 
 // openMade opens a temp file that makeFile has made.
-func (v *sealing) openMade(k *sealedKind) (content, error) {
+func (v *chapterSealer) openMade(k *sealedKind) (content, error) {
 	back := *k
 	back.blocks = walkCache()
 	c, err := back.open(func(path string) (disk.File, error) { return v.p.store.filesOf(v.p.id).open(path + disk.TempSuffix) })
@@ -258,7 +258,7 @@ func (v *sealing) openMade(k *sealedKind) (content, error) {
 }
 
 // nameFile gives a file that makeFile has made its name. The directory has to be synced.
-func (v *sealing) nameFile(k *sealedKind) error {
+func (v *chapterSealer) nameFile(k *sealedKind) error {
 	name := filepath.Join(v.p.dir, k.path())
 	err := disk.Later(v.p.store.fs.Rename(name+disk.TempSuffix, name))
 	if err != nil {
@@ -268,7 +268,7 @@ func (v *sealing) nameFile(k *sealedKind) error {
 }
 
 // dropEmpty drops a chapter without a frame, which an interrupted start leaves.
-func (v *sealing) dropEmpty(c format.Chapter) error {
+func (v *chapterSealer) dropEmpty(c format.Chapter) error {
 	if !v.p.copying.TryLock() {
 		return errCopied
 	}
@@ -283,7 +283,7 @@ func (v *sealing) dropEmpty(c format.Chapter) error {
 
 // relist replaces the manifest by a changed one. change must not modify the lists of the old one.
 // Where it is not known which of the two is on the disk, nothing can be written any more.
-func (v *sealing) relist(change func(*format.Manifest)) error {
+func (v *chapterSealer) relist(change func(*format.Manifest)) error {
 	p := v.p
 	if v.ended.Load() {
 		return ErrClosed
@@ -313,7 +313,7 @@ func (v *sealing) relist(change func(*format.Manifest)) error {
 
 // replaceSegments puts others in the place of a chapter's segments. Who reads one of the old ones
 // goes on reading it.
-func (v *sealing) replaceSegments(old, new []*segment) {
+func (v *chapterSealer) replaceSegments(old, new []*segment) {
 	p := v.p
 	p.mu.Lock()
 	i := slices.Index(p.segments, old[0])
@@ -323,7 +323,7 @@ func (v *sealing) replaceSegments(old, new []*segment) {
 }
 
 // removeChapter removes the files of a chapter that a sealed file stands for, and its directory.
-func (v *sealing) removeChapter(name string) error {
+func (v *chapterSealer) removeChapter(name string) error {
 	p := v.p
 	dir := filepath.Join(p.dir, name)
 	files, err := p.store.fs.ReadDir(dir)
@@ -342,7 +342,7 @@ func (v *sealing) removeChapter(name string) error {
 }
 
 // removeRemains removes what an interrupted sealing left.
-func (v *sealing) removeRemains() error {
+func (v *chapterSealer) removeRemains() error {
 	p := v.p
 	for _, name := range p.found.remains {
 		var err error

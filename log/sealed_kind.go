@@ -185,9 +185,9 @@ func (c *sealedContent) block(part sealed.Part, blocks []sealed.Block, i int) (*
 	})
 }
 
-// begins is the LSN of a frame at or before an address, from which a reader can go on: without an
+// frameStart is the LSN of a frame at or before an address, from which a reader can go on: without an
 // index, that of the first one.
-func (c *sealedContent) begins(at event.LSN) event.LSN {
+func (c *sealedContent) frameStart(at event.LSN) event.LSN {
 	blocks, err := c.part(sealed.Records)
 	for i := sealed.Holding(blocks, at); i >= 0 && err == nil; i-- {
 		if f := blocks[i].Frame; f != 0 && f <= at {

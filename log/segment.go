@@ -42,8 +42,8 @@ type kind interface {
 // opener opens a file for reading, by its path below the partition's directory.
 type opener func(path string) (disk.File, error)
 
-// opens returns the opener of a partition's directory.
-func opens(fsys disk.FS, dir string) opener {
+// openerOf returns the opener of a partition's directory.
+func openerOf(fsys disk.FS, dir string) opener {
 	return func(path string) (disk.File, error) { return fsys.Open(filepath.Join(dir, path)) }
 }
 
@@ -65,20 +65,20 @@ type bodies interface {
 	ReadBody(dst []byte, off int64) (int, error) // as ReadAt
 }
 
-// hot is the kind that is written: a file in which a byte stands where its address is, less the
+// hotKind is the kind that is written: a file in which a byte stands where its address is, less the
 // segment's first. The file is the content.
-type hot struct {
+type hotKind struct {
 	chapter uint32
 	index   uint64 // of its first frame in the chapter
 }
 
-func (h hot) path() string {
+func (h hotKind) path() string {
 	return filepath.Join("wal", format.ChapterName(h.chapter), format.SegmentName(h.index))
 }
 
-func (h hot) open(files opener) (content, error) { return files(h.path()) }
+func (h hotKind) open(files opener) (content, error) { return files(h.path()) }
 
 // newSegment is an empty one of the hot kind.
 func newSegment(chapter uint32, index uint64, base event.LSN) *segment {
-	return &segment{chapter: chapter, base: base, end: base, kind: hot{chapter, index}}
+	return &segment{chapter: chapter, base: base, end: base, kind: hotKind{chapter, index}}
 }

@@ -90,26 +90,26 @@ func (d partitionFiles) readProgress() (*format.Mark, error) {
 }
 
 // recoverBeside is run for a log that may be written meanwhile.
-func (s *store) recoverBeside(ctx context.Context, r *recovery) (*found, error) {
+func (s *store) recoverBeside(ctx context.Context, r *recovery) (*findings, error) {
 	for range movedReads {
 		try, b := *r, *r.bound
 		try.bound = &b
 		out, err := s.run(ctx, &try)
 		var c *CorruptError
-		if errors.As(err, &c) && try.moved(c.File) {
+		if errors.As(err, &c) && try.wasMoved(c.File) {
 			continue
 		}
 		if out != nil {
-			err = errors.Join(err, s.unchanged(r.files.id, out.end.Epoch))
+			err = errors.Join(err, s.checkUnchanged(r.files.id, out.end.Epoch))
 		}
 		return out, err
 	}
 	return nil, fmt.Errorf("%w: partition %d: its files keep changing", ErrChanged, r.files.id)
 }
 
-// moved reports whether a file that the manifest named is gone, or about to go, and another
+// wasMoved reports whether a file that the manifest named is gone, or about to go, and another
 // manifest says by now where its contents are.
-func (r *recovery) moved(file string) bool {
+func (r *recovery) wasMoved(file string) bool {
 	_, gone := r.files.fs.Stat(filepath.Join(r.files.root, file))
 	m, err := r.files.readManifest()
 	was := &r.out.manifest
@@ -121,10 +121,10 @@ func (r *recovery) moved(file string) bool {
 	})
 }
 
-// unchanged checks that the directory is the one that was opened, and that no later run than the
+// checkUnchanged checks that the directory is the one that was opened, and that no later run than the
 // one of an epoch has written its log. A new run says so within a second.
-func (s *store) unchanged(id PartitionID, epoch Epoch) error {
-	if _, err := s.same(); err != nil {
+func (s *store) checkUnchanged(id PartitionID, epoch Epoch) error {
+	if _, err := s.rereadNamespace(); err != nil {
 		return err
 	}
 	m, err := s.filesOf(id).readProgress()
@@ -134,8 +134,8 @@ func (s *store) unchanged(id PartitionID, epoch Epoch) error {
 	return nil
 }
 
-// same reads namespace.json again, which must be that of the namespace that was opened.
-func (s *store) same() (format.Namespace, error) {
+// rereadNamespace reads namespace.json again, which must be that of the namespace that was opened.
+func (s *store) rereadNamespace() (format.Namespace, error) {
 	ns, _, err := readNamespace(s.fs, s.root, s.opts.Capabilities)
 	if err == nil && ns.ID != s.ns.ID {
 		err = fmt.Errorf("it belongs to another namespace, %s", ns.ID)
@@ -169,13 +169,13 @@ func (p *partition) relocate() error {
 	return nil
 }
 
-// lasting checks, when a reader of a shared log is done, that it was one log all the time.
-func (p *partition) lasting() error {
+// checkUnchanged checks, when a reader of a shared log is done, that it was one log all the time.
+func (p *partition) checkUnchanged() error {
 	if !p.store.opts.Shared {
 		return nil
 	}
 	p.mu.RLock()
 	epoch := p.end.Epoch
 	p.mu.RUnlock()
-	return p.store.unchanged(p.id, epoch)
+	return p.store.checkUnchanged(p.id, epoch)
 }

@@ -203,7 +203,7 @@ func (s *store) open(ctx context.Context) error {
 	var err error
 	s.ns, s.tag, err = readNamespace(s.fs, s.root, s.opts.Capabilities)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err = s.missing(err); err == nil {
+		if err = s.handleMissing(err); err == nil {
 			s.ns, s.tag, err = readNamespace(s.fs, s.root, s.opts.Capabilities)
 		}
 	}
@@ -225,7 +225,7 @@ func (s *store) open(ctx context.Context) error {
 	// a capability is listed before the first byte that needs it, so by now all are that what was
 	// read needs
 	if s.opts.Shared {
-		s.ns, err = s.same()
+		s.ns, err = s.rereadNamespace()
 		return err
 	}
 	if s.opts.ReadOnly {
@@ -234,10 +234,10 @@ func (s *store) open(ctx context.Context) error {
 	return s.part(0).err
 }
 
-// missing judges a directory without a namespace.json: one with chapters or a clean marker in it
+// handleMissing judges a directory without a namespace.json: one with chapters or a clean marker in it
 // has lost it and is refused. Another is new, or what an interrupted creation left, and is made
 // unless it is only looked at.
-func (s *store) missing(cause error) error {
+func (s *store) handleMissing(cause error) error {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
 		return fmt.Errorf("%w: missing, but the clean marker exists", format.ErrDamaged)
 	}
@@ -325,7 +325,7 @@ func (s *store) recover(ctx context.Context) error {
 	for range workers {
 		work := func() {
 			for i := range next {
-				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.marked(PartitionID(i)), format.Mark{}))
+				s.parts[i].Store(s.recoverPartition(ctx, PartitionID(i), s.cleanMark(PartitionID(i)), format.Mark{}))
 			}
 		}
 		if workers == 1 {
@@ -362,8 +362,8 @@ func (s *store) all() iter.Seq[*partition] {
 	}
 }
 
-// marked is where a log ends as the clean marker has it; nil: there was none.
-func (s *store) marked(id PartitionID) *format.Mark {
+// cleanMark is where a log ends as the clean marker has it; nil: there was none.
+func (s *store) cleanMark(id PartitionID) *format.Mark {
 	if s.ends == nil {
 		return nil
 	}
@@ -385,7 +385,7 @@ func Descriptors(partitions, openFiles int) int {
 }
 
 // verdict reads a partition, even while a broker writes it.
-func (s *store) verdict(ctx context.Context, r *recovery) (*found, error) {
+func (s *store) verdict(ctx context.Context, r *recovery) (*findings, error) {
 	if s.opts.Shared {
 		r.bound = new(bound)
 		return s.recoverBeside(ctx, r)
@@ -394,7 +394,7 @@ func (s *store) verdict(ctx context.Context, r *recovery) (*found, error) {
 }
 
 // run reads a partition. A panic is an error, so that other goroutines' work ends in order.
-func (s *store) run(ctx context.Context, r *recovery) (out *found, err error) {
+func (s *store) run(ctx context.Context, r *recovery) (out *findings, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Logger.Error("recovery panicked", "partition", r.files.id, "panic", v, "stack", string(debug.Stack()))
@@ -491,8 +491,8 @@ func (s *store) Close() error {
 	s.sealer.end()
 	for p := range s.all() { // another process may have the directory next
 		p.sealing.end()
-		p.basing.end()
-		p.scrubbing.end()
+		p.baseManager.end()
+		p.scrubState.end()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -505,7 +505,7 @@ func (s *store) Close() error {
 	var errs []error
 	for i := range s.parts {
 		p := s.part(PartitionID(i))
-		end, ok := p.settled()
+		end, ok := p.settledEnd()
 		ends[i] = end
 		clean = clean && ok
 		p.files.closeAll()

@@ -47,7 +47,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			}
 			sum, err := p.summary(ctx, e)
 			sum.Cold = e.end <= first
-			again, err := p.again(e.seg, err)
+			again, err := p.retry(e.seg, err)
 			if again {
 				list = rest()
 				continue
@@ -60,7 +60,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			}
 			at, list = e.end, list[1:]
 		}
-		err := p.lasting()
+		err := p.checkUnchanged()
 		if at > 0 && at < end { // where at is 0 the log has no segment yet
 			err = fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at)
 		}
@@ -78,7 +78,7 @@ func (p *partition) summary(ctx context.Context, e extent) (Summary, error) {
 		err := p.countFrames(ctx, &sum, e)
 		return sum, err
 	}
-	file, f, err := k.file(opens(p.store.opts.FS, p.dir))
+	file, f, err := k.file(openerOf(p.store.opts.FS, p.dir))
 	if err == nil {
 		sum.Contents, err = f.Contents()
 		err = errors.Join(err, file.Close())

@@ -29,8 +29,8 @@ type Survey struct {
 	ids   []PartitionID
 }
 
-// Surveyed is what a survey found in a partition besides the damaged places.
-type Surveyed struct {
+// SurveyResult is what a survey found in a partition besides the damaged places.
+type SurveyResult struct {
 	Frames, Records uint64           // good ones
 	Bytes           int64            // of them
 	Checkpoints     []CheckpointInfo // that may be of this log, newest first
@@ -102,7 +102,7 @@ func (s *Survey) Close() error { return s.lock.Close() }
 
 // Partition calls found with every damaged place of one partition, in the order of the walk. An
 // error of found ends the survey and is returned.
-func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*CorruptError) error) (Surveyed, error) {
+func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*CorruptError) error) (SurveyResult, error) {
 	r := recovery{files: partitionFiles{s.fs, s.root, id, s.tagOf(id)}, boot: s.boot}
 	if s.share {
 		r.bound = new(bound)
@@ -116,16 +116,16 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 		if before != nil && before.File == c.File && before.Offset == c.Offset {
 			return nil
 		}
-		if before = c; s.share && r.moved(c.File) {
+		if before = c; s.share && r.wasMoved(c.File) {
 			return fmt.Errorf("%w: partition %d: %s was removed", ErrChanged, id, c.File)
 		}
 		return found(c)
 	}
 	all, err := r.run(ctx)
 	if err != nil {
-		return Surveyed{}, err
+		return SurveyResult{}, err
 	}
-	out := Surveyed{Frames: all.report.Frames, Records: all.report.Records, Bytes: all.report.Bytes, Discarded: all.report.Discarded}
+	out := SurveyResult{Frames: all.report.Frames, Records: all.report.Records, Bytes: all.report.Bytes, Discarded: all.report.Discarded}
 	p := partition{id: id, ckpts: all.ckpts}
 	out.Checkpoints = p.Checkpoints()
 	return out, nil

@@ -14,7 +14,7 @@ import (
 )
 
 // survey lists the damaged places of partition 0.
-func (w *world) survey() (places []*log.CorruptError, out log.Surveyed) {
+func (w *world) survey() (places []*log.CorruptError, out log.SurveyResult) {
 	w.t.Helper()
 	opts := w.opts
 	opts.FS, opts.BootID = w.fs, fmt.Sprint("boot-", w.boot)

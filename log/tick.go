@@ -24,7 +24,7 @@ func (w *writer) tick() {
 		b.lsn, b.level = w.next, Durable
 		w.next += event.LSN(b.Len())
 		w.wanted = w.next
-		w.queue = append(w.queue, queued{Batch: b})
+		w.queue = append(w.queue, queuedBatch{Batch: b})
 		w.dirty = false
 	}
 	w.mu.Unlock()

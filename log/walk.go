@@ -71,8 +71,8 @@ func (w *walk) corrupt(off int64, reason string) error {
 	return w.files.corruptBy(w.file, off, w.scan.LSN, reason, nil)
 }
 
-// passed reports whether a place, if it is known, is where the walk ends.
-func (w *walk) passed(at event.LSN, known bool) bool { return w.upTo != nil && known && at >= *w.upTo }
+// atEnd reports whether a place, if it is known, is where the walk ends.
+func (w *walk) atEnd(at event.LSN, known bool) bool { return w.upTo != nil && known && at >= *w.upTo }
 
 // leave forgets what does not hold behind bytes of which nothing is known.
 func (w *walk) leave() {
@@ -145,7 +145,7 @@ func (w *walk) frame(off int64, h *format.Header) (Frame, error) {
 func (w *walk) anchor(ctx context.Context, last bool) error {
 	s := &w.scan
 	var h format.Header
-	if w.ours(0, &h) && h.LSN == s.LSN || w.sure && !w.ours(0, &h) {
+	if w.hasHeader(0, &h) && h.LSN == s.LSN || w.sure && !w.hasHeader(0, &h) {
 		return nil // there, or its first frame is damaged
 	}
 	base, err := w.base(ctx, s.LSN)
@@ -171,9 +171,9 @@ func (w *walk) anchor(ctx context.Context, last bool) error {
 	return nil
 }
 
-// ours reports whether an intact header of this chapter stands at off, for whatever LSN. What
+// hasHeader reports whether an intact header of this chapter stands at off, for whatever LSN. What
 // cannot be read is no header.
-func (w *walk) ours(off int64, h *format.Header) bool {
+func (w *walk) hasHeader(off int64, h *format.Header) bool {
 	s := &w.scan
 	if off+format.BodiesAt > s.Win.Size {
 		return false
@@ -194,7 +194,7 @@ func (w *walk) base(ctx context.Context, want event.LSN) (event.LSN, error) {
 			return 0, ctx.Err()
 		}
 		var h format.Header
-		if !w.ours(off, &h) {
+		if !w.hasHeader(off, &h) {
 			off = w.next(off)
 			continue
 		}
@@ -260,7 +260,7 @@ func (w *walk) frames(ctx context.Context, base event.LSN, last bool) error {
 // follow takes chain and epoch from an intact header of this place, if they are not known.
 func (w *walk) follow(h *format.Header, off int64) {
 	s := &w.scan
-	if w.chained && w.reigned || !w.ours(off, h) || h.LSN != s.LSN {
+	if w.chained && w.reigned || !w.hasHeader(off, h) || h.LSN != s.LSN {
 		return
 	}
 	if !w.chained {
@@ -298,7 +298,7 @@ func (w *walk) ahead(off int64) int64 {
 	base := s.LSN - event.LSN(off)
 	var h format.Header
 	for off = w.next(off); off+format.BodiesAt <= s.Win.Size; off = w.next(off) {
-		if w.ours(off, &h) && h.LSN == base+event.LSN(off) && h.Epoch >= s.Epoch {
+		if w.hasHeader(off, &h) && h.LSN == base+event.LSN(off) && h.Epoch >= s.Epoch {
 			return off
 		}
 	}

@@ -61,7 +61,7 @@ type writer struct {
 	next    event.LSN // of the next frame
 	from    event.LSN // of the first frame of the chapter that the last batch is in
 	since   time.Time // when that was begun
-	queue   []queued
+	queue   []queuedBatch
 	pending []*ticket // written, in order, waiting for a sync
 	synced  format.Mark
 	writ    format.Mark // written
@@ -90,8 +90,8 @@ type writer struct {
 	progress *disk.Replacer
 }
 
-// queued is a sealed batch on its way to the disk.
-type queued struct {
+// queuedBatch is a sealed batch on its way to the disk.
+type queuedBatch struct {
 	*Batch
 	ticket  *ticket // nil of Skip and EpochStart
 	awaited bool    // somebody waits for it to be written
@@ -110,14 +110,14 @@ func newWriter(p *partition) *writer {
 	return w
 }
 
-// manual is a writer whose work is done by its caller.
-type manual struct{ *writer }
+// manualWriter is a writer whose work is done by its caller.
+type manualWriter struct{ *writer }
 
 // Work implements [ManualWriter].
-func (m manual) Work() bool { return m.work() }
+func (m manualWriter) Work() bool { return m.work() }
 
 // Tick implements [ManualWriter].
-func (m manual) Tick() { m.tick() }
+func (m manualWriter) Tick() { m.tick() }
 
 // run starts the goroutines that do the work.
 func (w *writer) run() {
@@ -218,9 +218,9 @@ func poke(slot chan struct{}) {
 // Append implements [Writer].
 func (w *writer) Append(b *Batch) Ticket {
 	durable := b.level == Durable
-	t := w.append(queued{Batch: b})
+	t := w.append(queuedBatch{Batch: b})
 	if durable {
-		w.want(t.end)
+		w.requestSync(t.end)
 	}
 	poke(w.wake)
 	return t
@@ -228,7 +228,7 @@ func (w *writer) Append(b *Batch) Ticket {
 
 // Write implements [Writer].
 func (w *writer) Write(b *Batch) Ticket {
-	t := w.append(queued{Batch: b, awaited: true})
+	t := w.append(queuedBatch{Batch: b, awaited: true})
 	if !w.writeQueued() {
 		poke(w.wake)
 	}
@@ -240,18 +240,18 @@ func (w *writer) Sync() {
 	w.mu.Lock()
 	end := w.next
 	w.mu.Unlock()
-	w.want(end)
+	w.requestSync(end)
 	poke(w.wake)
 }
 
-// want asks for a sync of everything below an LSN.
-func (w *writer) want(end event.LSN) {
+// requestSync asks for a sync of everything below an LSN.
+func (w *writer) requestSync(end event.LSN) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wanted = max(w.wanted, end)
 }
 
-func (w *writer) append(b queued) *ticket {
+func (w *writer) append(b queuedBatch) *ticket {
 	if b.Batch != w.open {
 		panic("log: appended batch is not the open one")
 	}
@@ -281,7 +281,7 @@ func (w *writer) append(b queued) *ticket {
 	if b.begins && !empty {
 		w.from, w.since = b.lsn, w.p.store.opts.Now()
 	}
-	w.open.begins = b.begins && empty || w.over(t.end)
+	w.open.begins = b.begins && empty || w.endsChapter(t.end)
 	w.mu.Unlock()
 	if err != nil {
 		t.complete(err)
@@ -297,7 +297,7 @@ func (w *writer) work() bool {
 	w.io.Lock()
 	w.calls[writes].begin()
 	err := w.short.find()
-	var b queued
+	var b queuedBatch
 	sync, news := false, true
 	if err == nil {
 		b, sync = w.take()
@@ -329,7 +329,7 @@ func (w *writer) work() bool {
 }
 
 // take takes the next batch from the queue. Without one, sync says that it is time for a sync.
-func (w *writer) take() (b queued, sync bool) {
+func (w *writer) take() (b queuedBatch, sync bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil || w.syncing {
@@ -349,9 +349,9 @@ func (w *writer) take() (b queued, sync bool) {
 }
 
 // pop takes the first batch of the queue. The caller holds mu.
-func (w *writer) pop() queued {
+func (w *writer) pop() queuedBatch {
 	b := w.queue[0]
-	w.queue[0] = queued{}
+	w.queue[0] = queuedBatch{}
 	w.queue = w.queue[1:]
 	return b
 }
@@ -369,7 +369,7 @@ func (w *writer) writeQueued() (all bool) {
 			w.mu.Unlock()
 			return true
 		}
-		if b := w.queue[0]; b.kind != Events || w.room != roomFound || w.stage != writing || w.ends(b.Batch) {
+		if b := w.queue[0]; b.kind != Events || w.room != roomFound || w.stage != writing || w.endsFile(b.Batch) {
 			w.mu.Unlock()
 			return false
 		}
@@ -392,7 +392,7 @@ func (w *writer) writeQueued() (all bool) {
 // write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the
 // batch, unless the error wraps [disk.ErrNoRoom]: then the batch is to be written again. The caller
 // holds io.
-func (w *writer) write(b queued) error {
+func (w *writer) write(b queuedBatch) error {
 	t := b.ticket
 	if b.empty() {
 		b.free()
@@ -421,13 +421,13 @@ func (w *writer) write(b queued) error {
 		return fmt.Errorf("write of frame %d: %w", h.LSN, err)
 	}
 	w.index++
-	w.p.written(w.seg, h.Next())
+	w.p.setEnd(w.seg, h.Next())
 	w.mu.Lock()
 	w.writ = format.Mark{LSN: h.Next(), Epoch: h.Epoch, Chain: h.Sum}
 	w.written.Store(uint64(w.writ.LSN))
 	w.settle(t, level) // before a sync that has this frame can end
 	w.mu.Unlock()
-	w.short.over()
+	w.short.noteWritten()
 	if int64(h.Next()-w.seg.base) < int64(w.chapter.SegmentBytes) {
 		return nil
 	}
@@ -473,12 +473,12 @@ func (w *writer) flush() error {
 	if err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
-	w.reached(m)
+	w.markSynced(m)
 	return nil
 }
 
-// reached notes that everything before a mark is synced.
-func (w *writer) reached(m format.Mark) {
+// markSynced notes that everything before a mark is synced.
+func (w *writer) markSynced(m format.Mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -550,7 +550,7 @@ func (w *writer) Close() error {
 	w.mu.Unlock()
 	close(w.stop)
 	w.done.Wait()
-	w.short.last()
+	w.short.finish()
 	w.io.Lock()
 	defer w.io.Unlock()
 	w.mu.Lock()

@@ -16,7 +16,7 @@ import (
 )
 
 // putCopy calls put with every file and directory of a copy of a running broker's directory.
-func putCopy(t *testing.T, put func(log.Copied) error) error {
+func putCopy(t *testing.T, put func(log.CopyEntry) error) error {
 	t.Helper()
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, SegmentBytes: 2000})
 	defer d.Close()
@@ -43,7 +43,7 @@ func TestReceive(t *testing.T) {
 	if _, err := tools.Receive(dir); !errors.Is(err, tools.ErrNotEmpty) {
 		t.Errorf("two at a time: %v", err)
 	}
-	if err := putCopy(t, func(c log.Copied) error { return in.Put(c.Name, c.Size, c.Contents) }); err != nil {
+	if err := putCopy(t, func(c log.CopyEntry) error { return in.Put(c.Name, c.Size, c.Contents) }); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "namespace.json")); !errors.Is(err, os.ErrNotExist) {
@@ -83,7 +83,7 @@ func TestReceive(t *testing.T) {
 // are refused, and received data is removed.
 func TestReceiveRefused(t *testing.T) {
 	t.Parallel()
-	flip := func(c log.Copied) (log.Copied, error) {
+	flip := func(c log.CopyEntry) (log.CopyEntry, error) {
 		p := make([]byte, c.Size)
 		if _, err := c.Contents.Read(p); err != nil {
 			return c, err
@@ -93,34 +93,34 @@ func TestReceiveRefused(t *testing.T) {
 		return c, nil
 	}
 	for name, harm := range map[string]struct {
-		change func(log.Copied) (log.Copied, error)
+		change func(log.CopyEntry) (log.CopyEntry, error)
 		says   string
 	}{
-		"a segment": {func(c log.Copied) (log.Copied, error) {
+		"a segment": {func(c log.CopyEntry) (log.CopyEntry, error) {
 			if strings.Contains(c.Name, "/wal/") && !c.Dir {
 				return flip(c)
 			}
 			return c, nil
 		}, "damaged"},
-		"a file too short": {func(c log.Copied) (log.Copied, error) {
+		"a file too short": {func(c log.CopyEntry) (log.CopyEntry, error) {
 			if c.Name == "clean" {
 				c.Size++
 			}
 			return c, nil
 		}, "clean has "},
-		"out of the directory": {func(c log.Copied) (log.Copied, error) {
+		"out of the directory": {func(c log.CopyEntry) (log.CopyEntry, error) {
 			if c.Name == "clean" {
 				c.Name = "../clean"
 			}
 			return c, nil
 		}, `name "../clean"`},
-		"another file": {func(c log.Copied) (log.Copied, error) {
+		"another file": {func(c log.CopyEntry) (log.Copied, error) {
 			if c.Name == "clean" {
 				c.Name = "lock"
 			}
 			return c, nil
 		}, `name "lock"`},
-		"twice": {func(c log.Copied) (log.Copied, error) {
+		"twice": {func(c log.CopyEntry) (log.Copied, error) {
 			if c.Name == "clean" {
 				c.Name = "partitions/00/manifest"
 			}
@@ -136,13 +136,13 @@ func TestReceiveRefused(t *testing.T) {
 
 // refused receives a copy and passes each file to change. It checks that this fails and leaves
 // nothing.
-func refused(t *testing.T, change func(log.Copied) (log.Copied, error), says string) {
+func refused(t *testing.T, change func(log.CopyEntry) (log.Copied, error), says string) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	in, err := tools.Receive(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = putCopy(t, func(c log.Copied) error {
+	err = putCopy(t, func(c log.CopyEntry) error {
 		c, err := change(c)
 		if err != nil {
 			return err

@@ -82,7 +82,7 @@ func (v *Scrub) Look(ctx context.Context) (worked bool) {
 // due reports whether a log is to be read further. The next pass begins half of Every after the end
 // of the last one. So no byte waits longer than Every, unless a pass takes longer than the other
 // half.
-func (v *Scrub) due(s log.Scrubbed) bool {
+func (v *Scrub) due(s log.ScrubProgress) bool {
 	return s.Again || !s.Began.IsZero() || s.Ended.IsZero() || v.Of.Now().Std().Sub(s.Ended) >= v.Every/2 || s.Ended.After(v.Of.Now().Std().Add(time.Hour))
 }
 

@@ -23,16 +23,16 @@ func TestScrubDue(t *testing.T) {
 	now := time.UnixMilli(1_900_000_000_000)
 	v := Scrub{Of: fixedTime{now: event.TimeOf(now)}, Every: time.Hour}
 	for _, c := range []struct {
-		of   log.Scrubbed
+		of   log.ScrubProgress
 		want bool
 	}{
-		{log.Scrubbed{}, true},
-		{log.Scrubbed{Ended: now}, false},
-		{log.Scrubbed{Ended: now.Add(-29 * time.Minute)}, false},
-		{log.Scrubbed{Ended: now.Add(-31 * time.Minute)}, true},
-		{log.Scrubbed{Ended: now.Add(2 * time.Hour)}, true},
-		{log.Scrubbed{Again: true, Ended: now}, true},
-		{log.Scrubbed{Began: now, Ended: now}, true},
+		{log.ScrubProgress{}, true},
+		{log.ScrubProgress{Ended: now}, false},
+		{log.ScrubProgress{Ended: now.Add(-29 * time.Minute)}, false},
+		{log.ScrubProgress{Ended: now.Add(-31 * time.Minute)}, true},
+		{log.ScrubProgress{Ended: now.Add(2 * time.Hour)}, true},
+		{log.ScrubProgress{Again: true, Ended: now}, true},
+		{log.ScrubProgress{Began: now, Ended: now}, true},
 	} {
 		if got := v.due(c.of); got != c.want {
 			t.Errorf("%+v: due %v, want %v", c.of, got, c.want)

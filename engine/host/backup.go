@@ -203,7 +203,7 @@ func (b *backup) Bytes() (sum int64) {
 
 // Files implements [engine.Backup].
 func (b *backup) Files(ctx context.Context, put func(name string, size int64, contents io.Reader) error) error {
-	err := b.store.Copy(ctx, b.ends, func(c log.Copied) error {
+	err := b.store.Copy(ctx, b.ends, func(c log.CopyEntry) error {
 		if c.Dir {
 			return put(c.Name, 0, nil)
 		}

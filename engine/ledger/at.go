@@ -91,7 +91,7 @@ func (t *pastState) name(path string) string {
 
 // add adds the counts of a slice, or of one sub-queue of it. Bytes are counted for a slice as a
 // whole, so a sub-queue has none.
-func add(c *count, x index.Counted, slice event.Slice, q event.SubQueue) {
+func add(c *count, x index.CountSource, slice event.Slice, q event.SubQueue) {
 	if q == event.Main {
 		c.Tally.Add(x, slice)
 	} else {

@@ -364,7 +364,7 @@ func TestCutCopied(t *testing.T) {
 	if err := to.Mkdir(cutDir); err != nil {
 		t.Fatal(err)
 	}
-	err := c.store.(log.Copier).Copy(t.Context(), []event.LSN{end}, func(f log.Copied) error {
+	err := c.store.(log.Copier).Copy(t.Context(), []event.LSN{end}, func(f log.CopyEntry) error {
 		name := filepath.Join(cutDir, f.Name)
 		if !log.MayBeCopied(f.Name, f.Dir) {
 			t.Errorf("%s may not be copied", f.Name)

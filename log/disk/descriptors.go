@@ -28,39 +28,39 @@ const (
 // Patient returns a file system on which what needs a descriptor waits until there is one. Nothing
 // has happened when a call fails for want of one, so calling again is safe: this is no retry of a
 // failed write or sync.
-func Patient(fsys FS, logger *slog.Logger) FS { return patient{fsys, logger} }
+func Patient(fsys FS, logger *slog.Logger) FS { return patientFS{fsys, logger} }
 
-type patient struct {
+type patientFS struct {
 	FS
 	logger *slog.Logger
 }
 
 // Create implements [FS].
-func (p patient) Create(name string) (f File, err error) {
+func (p patientFS) Create(name string) (f File, err error) {
 	err = p.wait(name, func() error { f, err = p.FS.Create(name); return err })
 	return f, err
 }
 
 // Open implements [FS].
-func (p patient) Open(name string) (f File, err error) {
+func (p patientFS) Open(name string) (f File, err error) {
 	err = p.wait(name, func() error { f, err = p.FS.Open(name); return err })
 	return f, err
 }
 
 // ReadDir implements [FS].
-func (p patient) ReadDir(name string) (list []Entry, err error) {
+func (p patientFS) ReadDir(name string) (list []Entry, err error) {
 	err = p.wait(name, func() error { list, err = p.FS.ReadDir(name); return err })
 	return list, err
 }
 
 // SyncDir implements [FS].
-func (p patient) SyncDir(name string) error {
+func (p patientFS) SyncDir(name string) error {
 	return p.wait(name, func() error { return p.FS.SyncDir(name) })
 }
 
 // wait calls try until it no longer fails for want of a descriptor. A broker that stops closes its
 // connections first, which frees some.
-func (p patient) wait(name string, try func() error) error {
+func (p patientFS) wait(name string, try func() error) error {
 	err := try()
 	if !OutOfDescriptors(err) {
 		return err

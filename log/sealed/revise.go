@@ -72,7 +72,7 @@ func (r *reviser) write(revision uint32, erased uint64) error {
 func (r *reviser) same(p Part) error {
 	was := r.from.Footer.Parts[p]
 	at := r.out.begin()
-	_, err := io.Copy(writes{&r.out}, io.NewSectionReader(r.from.r, was.Offset, was.Length))
+	_, err := io.Copy(outputWriter{&r.out}, io.NewSectionReader(r.from.r, was.Offset, was.Length))
 	if err != nil {
 		return err
 	}
@@ -84,10 +84,10 @@ func (r *reviser) same(p Part) error {
 	return nil
 }
 
-// writes is an output as an [io.Writer].
-type writes struct{ *output }
+// outputWriter is an output as an [io.Writer].
+type outputWriter struct{ *output }
 
-func (w writes) Write(p []byte) (int, error) {
+func (w outputWriter) Write(p []byte) (int, error) {
 	if err := w.write(p); err != nil {
 		return 0, err
 	}

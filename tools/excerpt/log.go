@@ -293,7 +293,7 @@ func (c *logCopy) write(ctx context.Context, to *log.Excerpt) error {
 	return err
 }
 
-func hashOf(r *index.Restoring) (sum [32]byte, err error) {
+func hashOf(r *index.Restorer) (sum [32]byte, err error) {
 	x, err := r.Index()
 	if err != nil {
 		return sum, fmt.Errorf("%w: base: %w", log.ErrInternal, err)

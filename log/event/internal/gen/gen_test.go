@@ -52,22 +52,22 @@ func TestCapabilities(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ source, want string }{
-		{"//event:kind 1\ntype A struct{ X float64 }", "x.X: there is no way to store a float64"},
-		{"//event:kind 1\ntype A struct{ X []int }", "x.X[i]: there is no way to store a int"},
-		{"//event:kind 300\ntype A struct{}", `A: "300" is no number of a kind`},
-		{"//event:kind 1 facts\ntype A struct{}", `A: nothing is known of "facts"`},
-		{"//event:kind 1\ntype A struct{}\n//event:kind 1\ntype B struct{}", "B has the number of another event, 1"},
-		{"//event:kind 1\ntype A struct{ X uint64 `log:\"since 2\"` }", `A.X: nothing is known of "since 2"`},
-		{"//event:kind 1\ntype A struct {\nX uint64 `log:\"v2\"`\nY uint64\n}", "A.Y of version 1 stands behind a field of version 2"},
-		{"//event:kind 1\ntype A struct {\nX uint64 `log:\"v2,with=moves\"`\nY uint64 `log:\"v3\"`\n}", "A.Y stands behind a field that needs a capability and needs none"},
+		{"//event:kind 1\ntype A struct{ X float64 }", "x.X: cannot store a float64"},
+		{"//event:kind 1\ntype A struct{ X []int }", "x.X[i]: cannot store a int"},
+		{"//event:kind 300\ntype A struct{}", `A: "300" is not the number of a kind`},
+		{"//event:kind 1 facts\ntype A struct{}", `A: unknown word "facts"`},
+		{"//event:kind 1\ntype A struct{}\n//event:kind 1\ntype B struct{}", "B has number 1, which another event has"},
+		{"//event:kind 1\ntype A struct{ X uint64 `log:\"since 2\"` }", `A.X: unknown word "since 2"`},
+		{"//event:kind 1\ntype A struct {\nX uint64 `log:\"v2\"`\nY uint64\n}", "A.Y of version 1 follows a field of version 2"},
+		{"//event:kind 1\ntype A struct {\nX uint64 `log:\"v2,with=moves\"`\nY uint64 `log:\"v3\"`\n}", "A.Y needs no capability but follows a field that needs one"},
 		{"//event:kind 1\ntype A struct {\nX B\nY uint64 `log:\"v2,with=moves\"`\n}\ntype B struct{ Z uint64 `log:\"v3\"` }", "A.Y: only the newest fields of an event itself can need a capability"},
 		{"//event:kind 1\ntype A struct{ X B }\ntype B struct{ Y uint64 `log:\"v2,with=moves\"` }", "B.Y: only the newest fields of an event itself can need a capability"},
-		{"//event:kind 1\ntype A struct{ X uint64 `log:\"after=Y\"` }", "A.X: there is no field Y behind which it could be stored"},
-		{"//event:kind 1\ntype A struct{ X bool `log:\"in=Details\"` }", "A.X: there are no details Details in which it could be stored"},
+		{"//event:kind 1\ntype A struct{ X uint64 `log:\"after=Y\"` }", "A.X: the field Y to store it after does not exist"},
+		{"//event:kind 1\ntype A struct{ X bool `log:\"in=Details\"` }", "A.X: the details Details to store it in do not exist"},
 		{"//event:kind 1\ntype A struct{ B }\ntype B struct{}", "A embeds B: only an envelope may be"},
 		{"//event:kind 1\ntype A struct{ X Slice `export:\"number:Colour\"` }\ntype Slice struct{}", "Slice has no field Colour"},
-		{"//event:worms one\ntype A uint8\nconst B A = 1", "A: nothing comes of the directive worms"},
-		{"//event:closed letter\ntype A uint8", "A: nothing comes of the directive closed"},
+		{"//event:worms one\ntype A uint8\nconst B A = 1", "A: directive worms has no effect"},
+		{"//event:closed letter\ntype A uint8", "A: directive closed has no effect"},
 		{"//event:words one two\ntype A uint8\nconst B A = 1", "A has 2 words for 1 constants"},
 	} {
 		source := "package event\n\ntype encoder struct{}\ntype decoder struct{}\nfunc (*encoder) uvarint(uint64) {}\nfunc (*decoder) uvarint() uint64 { return 0 }\n\n" + c.source
@@ -85,7 +85,7 @@ func TestRefused(t *testing.T) {
 // in front of them.
 func TestVersions(t *testing.T) {
 	t.Parallel()
-	k := &structure{named: &named{Name: "A"}, Number: 1, Fields: []*field{
+	k := &structure{namedType: &namedType{Name: "A"}, Number: 1, Fields: []*field{
 		{Name: "X", Type: "uint64", Version: 2},
 		{Name: "Y", Type: "uint64", Version: 3, With: "moves"},
 		{Name: "Z", Type: "bool", Version: 4, With: "moves"},

@@ -19,14 +19,14 @@ import (
 type schema struct {
 	Kinds  []*structure // events, by number
 	Parts  []*structure // structs in events, by name, but for those that are stored by hand
-	Sets   []*named     // types of constants that have words, by name
-	types  map[string]*named
+	Sets   []*namedType // types of constants that have words, by name
+	types  map[string]*namedType
 	stored map[string]codec // by type
 	wrong  []string         // what cannot be generated, and why
 }
 
-// named is a type that the package declares.
-type named struct {
+// namedType is a type that the package declares.
+type namedType struct {
 	Name       string
 	Constants  []string // in the block behind it
 	Words      []string // of the constants
@@ -37,7 +37,7 @@ type named struct {
 
 // structure is a struct of an event, or one in it.
 type structure struct {
-	*named
+	*namedType
 	Number     int // of an event, like the next four
 	Verb, With string
 	Fact       bool
@@ -79,7 +79,7 @@ func (s *schema) err() error {
 
 // read reads what is written by hand of the package in a directory.
 func read(dir string) (*schema, error) {
-	s := &schema{types: map[string]*named{}, stored: map[string]codec{}}
+	s := &schema{types: map[string]*namedType{}, stored: map[string]codec{}}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
 		return nil, err
@@ -111,14 +111,14 @@ func read(dir string) (*schema, error) {
 
 // readTypes reads the types of a file, each with the constants in the block behind it.
 func (s *schema) readTypes(f *ast.File) {
-	var last *named
+	var last *namedType
 	for _, d := range f.Decls {
 		d, ok := d.(*ast.GenDecl)
 		switch {
 		case ok && d.Tok == token.TYPE:
 			for _, spec := range d.Specs {
 				spec := spec.(*ast.TypeSpec)
-				last = &named{Name: spec.Name.Name, under: spec.Type, directives: directives(d.Doc)}
+				last = &namedType{Name: spec.Name.Name, under: spec.Type, directives: directives(d.Doc)}
 				s.types[last.Name] = last
 			}
 			continue
@@ -191,8 +191,8 @@ func (s *schema) readSets() {
 	}
 }
 
-func (s *schema) byName() []*named {
-	return slices.SortedFunc(maps.Values(s.types), func(a, b *named) int { return cmp.Compare(a.Name, b.Name) })
+func (s *schema) byName() []*namedType {
+	return slices.SortedFunc(maps.Values(s.types), func(a, b *namedType) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // readEvents reads the events, and the structs in them.
@@ -214,7 +214,7 @@ func (s *schema) readEvents() {
 }
 
 // event reads an event and its directive: its number, and what is said of it.
-func (s *schema) event(t *named, directive string) *structure {
+func (s *schema) event(t *namedType, directive string) *structure {
 	k := s.structure(t)
 	number, rest, _ := strings.Cut(directive, " ")
 	n, err := strconv.ParseUint(number, 10, 8)
@@ -262,8 +262,8 @@ func (s *schema) readParts(of *structure, seen map[string]bool) {
 }
 
 // structure reads a struct.
-func (s *schema) structure(t *named) *structure {
-	p := &structure{named: t}
+func (s *schema) structure(t *namedType) *structure {
+	p := &structure{namedType: t}
 	list, ok := t.under.(*ast.StructType)
 	if !ok {
 		s.problem("%s is not a struct", t.Name)
@@ -339,7 +339,7 @@ func (p *structure) NeedsCapability() bool {
 }
 
 // Variable is what the words of constants are called in the code.
-func (t *named) Variable() string {
+func (t *namedType) Variable() string {
 	return strings.ToLower(t.Name[:1]) + t.Name[1:] + "Words"
 }
 
