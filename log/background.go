@@ -8,26 +8,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// background is the budget of a store for work that no client waits for, in bytes written and read
-// (docs/decisions/0087). It bounds what is taken of the disk and the processors. Sealing and
-// removal have a part of it that is theirs alone. Scrubbing and questions share what those leave.
+// background is a store's budget for work that no client waits for: bytes written and bytes read
+// (docs/decisions/0087). It limits how much of the disk and the processors this work takes. Sealing
+// and removal have a part of their own. Scrubbing and history queries share the rest.
 type background struct {
-	writing *rate.Limiter // what sealing and removal write
-	all     *rate.Limiter // that, and what scrubbing and questions read
+	writing *rate.Limiter // bytes that sealing and removal write
+	all     *rate.Limiter // those bytes, and the bytes that scrubbing and queries read
 
-	ends atomic.Uint64 // of all logs that are written, added up, when busy looked last
-	grew atomic.Int64  // when it saw that they had grown, UnixNano
+	ends atomic.Uint64 // sum of the ends of all logs with a writer, at the last call of busy
+	grew atomic.Int64  // when busy last saw that the sum had grown, UnixNano
 }
 
 const (
-	// pieceBytes is written before a sync and a rest, and read before a rest. The sync of a log
-	// waits for one piece at most, which takes a disk some ms.
+	// pieceBytes is how much is written before a sync and a pause, and how much is read before a
+	// pause. The sync of a log waits for one piece at most, which takes a disk a few milliseconds.
 	pieceBytes = 1 << 20
-	// writingRate is some 80 MiB of chapters a second where bodies are JSON (TestSealedRatio has
+	// writingRate is about 80 MiB of chapters a second where bodies are JSON (TestSealedRatio shows
 	// how much smaller they become).
 	writingRate = 32 << 20
-	// backgroundRate leaves scrubbing and questions 16 MiB a second beside sealing: a reader
-	// follows 5,000 messages a second with bodies in half of that.
+	// backgroundRate leaves 16 MiB a second for scrubbing and queries while chapters are sealed. A
+	// reader that follows 5,000 messages a second with bodies needs half of that.
 	backgroundRate = 48 << 20
 	// busyTime is how long a store counts as busy after a log has grown.
 	busyTime = 100 * time.Millisecond
@@ -37,19 +37,19 @@ func newBackground() background {
 	return background{writing: rate.NewLimiter(writingRate, pieceBytes), all: rate.NewLimiter(backgroundRate, pieceBytes)}
 }
 
-// wrote counts what sealing or removal wrote, and returns how long they rest: it never depends on
-// what others read.
+// wrote counts bytes that sealing or removal wrote, and returns how long they must pause. The
+// result never depends on what others read.
 func (b *background) wrote(now time.Time, bytes int) time.Duration {
 	b.all.ReserveN(now, min(bytes, pieceBytes))
 	return b.writing.ReserveN(now, min(bytes, pieceBytes)).DelayFrom(now)
 }
 
-// read counts what a scrub or a question read, and returns how long it rests.
+// read counts bytes that a scrub or a query read, and returns how long the reader must pause.
 func (b *background) read(now time.Time, bytes int) time.Duration {
 	return b.all.ReserveN(now, min(bytes, pieceBytes)).DelayFrom(now)
 }
 
-// busy reports whether any log has grown lately, to ends if they are added up.
+// busy reports whether any log has grown lately. ends is the sum of the ends of all logs.
 func (b *background) busy(now time.Time, ends uint64) bool {
 	if b.ends.Swap(ends) != ends {
 		b.grew.Store(now.UnixNano())
@@ -64,16 +64,16 @@ func (s *store) Pause(ctx context.Context, bytes int) {
 	}
 }
 
-// restWriting rests after some bytes were written by sealing or removal: not where the disk has
-// little room, since sends are refused until there is more.
+// restWriting pauses after sealing or removal has written bytes. It does not pause when the disk
+// has little room, because sends are refused until there is more.
 func (s *store) restWriting(ctx context.Context, bytes int) {
 	if s.reserve.room() == RoomEnough {
 		s.sleep(ctx, s.background.wrote(time.Now(), bytes))
 	}
 }
 
-// totalDurable is how far the logs that are written are durable, added up: it changes while any of them
-// grows.
+// totalDurable returns the sum of the durable ends of all logs with a writer. It changes while any
+// of them grows.
 func (s *store) totalDurable() (sum uint64) {
 	for p := range s.all() {
 		p.mu.RLock()
@@ -86,7 +86,7 @@ func (s *store) totalDurable() (sum uint64) {
 	return sum
 }
 
-// sleep waits for d, or until the context ends. Where all is done by hand there is no time.
+// sleep waits for d, or until the context ends. It does nothing with [Options.Manual].
 func (s *store) sleep(ctx context.Context, d time.Duration) {
 	if d <= 0 || s.opts.Manual {
 		return

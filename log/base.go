@@ -19,22 +19,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// A base is what a log may begin with instead of its first frame (log-format.md 3.3, decision 48).
-// What its records mean is not known here.
+// A log may begin with a base instead of its first frame (log-format.md 3.3, decision 48). This
+// package does not know what the records of a base mean.
 
-// baseManager is the part of a partition that makes its base, and removes the files whose history the
-// base stands for.
+// baseManager is the part of a partition that makes its base. It also removes the files whose
+// history the base replaces.
 type baseManager struct {
 	p     *partition
 	doing sync.Mutex // held while a base is made, or files are removed; guards what follows
 
-	// of files that had bodies which the base needs, when files were removed last; nil: one that
-	// cannot be read
+	// footers of files that had bodies which the base needs, at the last removal of files; nil: a
+	// footer that cannot be read
 	stored map[format.SealedFile]*sealed.Footer
 }
 
-// end waits until nothing is under way any more. Sealing has been ended before, so what still runs
-// does not succeed.
+// end waits until no base is being made. Sealing has ended before, so work that still runs fails.
 func (v *baseManager) end() {
 	v.doing.Lock()
 	defer v.doing.Unlock()
@@ -45,12 +44,12 @@ type baseReader struct {
 	file disk.File
 	z    *zstd.Decoder
 	left int64
-	// ended, unless nil, is set when nobody is to read any more.
+	// ended, unless nil, is set when reading must stop.
 	ended *atomic.Bool
 }
 
-// openBase opens the base that a manifest names: its header and trailer are compared, and with
-// whole everything between them too.
+// openBase opens the base that a manifest names and compares its header and trailer. With whole it
+// also compares everything between them.
 func openBase(files opener, named format.BaseFile, part PartitionID, tag uint32, whole bool) (disk.File, format.Base, error) {
 	f, err := files(basePath(named.LSN))
 	if err != nil {
@@ -124,7 +123,7 @@ func (r *baseReader) Close() error {
 	return r.file.Close()
 }
 
-// named is the base that the manifest names.
+// named returns the base that the manifest names.
 func (v *baseManager) named() format.BaseFile {
 	v.p.listing.Lock()
 	defer v.p.listing.Unlock()
@@ -197,9 +196,9 @@ func (v *baseManager) SaveBase(ctx context.Context, info BaseInfo, write func(io
 	return v.removeOthers(b.LSN)
 }
 
-// removeOthers removes older bases, and what is left of bases that were not completed. While a copy
-// of the log is being made it removes nothing, since the copy may have one of them: the next call
-// or the next start does.
+// removeOthers removes older bases and the remains of incomplete ones. While the log is being
+// copied it removes nothing, because the copy may include one of them. The next call or the next
+// start removes them then.
 func (v *baseManager) removeOthers(named event.LSN) error {
 	p := v.p
 	if !p.copying.TryLock() {
@@ -221,7 +220,7 @@ func (v *baseManager) removeOthers(named event.LSN) error {
 	return p.store.fs.SyncDir(dir)
 }
 
-// begin makes durable what has to be on the disk before a base is written.
+// begin makes durable everything that must be on the disk before a base is written.
 func (v *baseManager) begin(b *format.Base) (err error) {
 	p := v.p
 	if _, durable := p.Bounds(); b.LSN > durable {
@@ -239,7 +238,7 @@ func (v *baseManager) begin(b *format.Base) (err error) {
 	return p.store.fs.SyncDir(p.dir)
 }
 
-// save writes the base, has it proved, and lets the manifest name it.
+// save writes the base, has it verified, and names it in the manifest.
 func (v *baseManager) save(ctx context.Context, b *format.Base, write func(io.Writer) error, prove func(io.Reader) error) error {
 	p := v.p
 	fsys, name := p.store.fs, filepath.Join(p.dir, basePath(b.LSN))
@@ -266,7 +265,7 @@ func (v *baseManager) save(ctx context.Context, b *format.Base, write func(io.Wr
 	return nil
 }
 
-// write makes the temp file, durable.
+// write makes the durable temporary file.
 func (v *baseManager) write(ctx context.Context, b *format.Base, name string, write func(io.Writer) error) (err error) {
 	p := v.p
 	f, err := p.store.fs.Create(name)
@@ -284,9 +283,9 @@ func (v *baseManager) write(ctx context.Context, b *format.Base, name string, wr
 	return f.Sync()
 }
 
-// writeBase writes a base whose records are what write writes, and completes b.
+// writeBase writes a base with the records that write writes, and completes b.
 func writeBase(to io.Writer, b *format.Base, part PartitionID, tag uint32, write func(io.Writer) error) error {
-	if _, err := to.Write(b.Head(part, tag)); err != nil { // it has nothing of what follows
+	if _, err := to.Write(b.Head(part, tag)); err != nil { // it does not depend on what follows
 		return err
 	}
 	h := sha256.New()
@@ -308,7 +307,7 @@ func writeBase(to io.Writer, b *format.Base, part PartitionID, tag uint32, write
 	return err
 }
 
-// prove compares the checksums of what was stored, and calls prove with its records.
+// prove compares the stored checksums, and calls prove with the stored records.
 func (v *baseManager) prove(b *format.Base, name string, prove func(io.Reader) error) error {
 	p := v.p
 	files := func(string) (disk.File, error) { return p.store.fs.Open(name) }
@@ -323,8 +322,8 @@ func (v *baseManager) prove(b *format.Base, name string, prove func(io.Reader) e
 	return errors.Join(prove(r), r.Close())
 }
 
-// isRemoved reports whether an address that no file has was in a file that was removed with its
-// history.
+// isRemoved reports whether an address that is in no file was in a file that was removed together
+// with its history.
 func (v *baseManager) isRemoved(at event.LSN) bool {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()

@@ -11,9 +11,9 @@ import (
 // keepBytes is the size up to which a batch's buffers are kept for reuse.
 const keepBytes = 4 << 20
 
-// Batch is the frame being filled: bodies stand where they will stand on disk, records are
-// collected beside them and put behind them by Append. It belongs to the goroutine that appends. It
-// knows nothing of the log it is for but where the frame will begin.
+// Batch is the frame being filled. Bodies are placed as on the disk. Records are collected
+// separately, and Append puts them after the bodies. A batch belongs to the goroutine that appends.
+// It knows nothing of its log except where the frame will begin.
 type Batch struct {
 	next func() event.LSN // see NewBatch
 	lsn  event.LSN        // 0: not handed out yet, a Skip frame may still come before
@@ -31,8 +31,8 @@ type Batch struct {
 
 var batches = sync.Pool{New: func() any { return new(Batch) }}
 
-// NewBatch makes an empty batch, as a [Writer] has it open. next says where the next frame of its
-// log begins; it is called once, when an address in the batch is first needed.
+// NewBatch makes an empty batch, such as the one that a [Writer] has open. next returns where the
+// next frame of the log begins. It is called once, when an address in the batch is first needed.
 func NewBatch(next func() event.LSN) *Batch { return newBatch(next, Events) }
 
 func newBatch(next func() event.LSN, kind Kind) *Batch {
@@ -52,8 +52,8 @@ func (b *Batch) free() {
 	}
 }
 
-// LSN is the frame's place in the log. It is final: once LSN has returned it, no other frame takes
-// the place.
+// LSN returns the frame's place in the log. The place is final: after LSN has returned it, no other
+// frame takes it.
 func (b *Batch) LSN() event.LSN {
 	if b.lsn == 0 {
 		b.lsn = b.next()
@@ -61,12 +61,12 @@ func (b *Batch) LSN() event.LSN {
 	return b.lsn
 }
 
-// Base is the position of the entry's first byte: the LSN as a position. It implements
-// [event.Frame].
+// Base returns the position of the entry's first byte, which is the LSN as a position. It
+// implements [event.Frame].
 func (b *Batch) Base() event.Position { return event.Position(b.LSN()) }
 
-// AppendBlob copies a blob behind the other bodies and returns where it will stand and its
-// checksum. It implements [event.Frame].
+// AppendBlob copies a blob after the other bodies and returns its position and its checksum. It
+// implements [event.Frame].
 func (b *Batch) AppendBlob(head, tail []byte) (event.Position, uint32) {
 	from := len(b.buf)
 	b.buf = append(append(b.buf, head...), tail...)
@@ -89,20 +89,21 @@ func (b *Batch) AppendRecord(at event.Time, events []event.Event, level Durabili
 	b.level = max(b.level, level)
 }
 
-// Len is the size the entry has on disk now, in bytes. The caller keeps it under MaxFrameBytes.
+// Len returns the current size of the entry on disk, in bytes. The caller keeps it under
+// MaxFrameBytes.
 func (b *Batch) Len() int {
 	return format.PrefixSize + format.FrameLength(len(b.buf)-format.BodiesAt, len(b.records))
 }
 
-// Count is the number of records.
+// Count returns the number of records.
 func (b *Batch) Count() int { return int(b.count) }
 
 // BeginsChapter reports whether the frame is the first of a chapter that begins in the middle of a
-// run. What its events and those behind it name has to be defined again: a chapter can be read
-// alone (log-format.md 10).
+// run. Everything that its events and the following ones name must be defined again, because a
+// chapter can be read alone (log-format.md 10).
 func (b *Batch) BeginsChapter() bool { return b.begins }
 
-// Level is the durability that the batch's ticket will wait for.
+// Level returns the durability that the batch's ticket waits for.
 func (b *Batch) Level() Durability { return b.level }
 
 // empty reports whether there is nothing to write.
@@ -110,9 +111,9 @@ func (b *Batch) empty() bool {
 	return b.kind == Events && b.count == 0 && len(b.buf) == format.BodiesAt
 }
 
-// Seal ends the batch and returns the entry as it stands in a log. A [Writer] calls it, and fills
-// in of the header what a batch cannot know: partition, namespace tag, chapter, epoch, how far the
-// log is durable, and the chain. The rest is filled in here.
+// Seal ends the batch and returns the entry as a log has it. A [Writer] calls it, and fills in the
+// parts of the header that a batch cannot know: partition, namespace tag, chapter, epoch, how far
+// the log is durable, and the chain. Seal fills in the rest.
 func (b *Batch) Seal(h *format.Header) (entry []byte) {
 	h.Kind, h.Level, h.LSN, h.Count = b.kind, b.level, b.LSN(), b.count
 	h.Bodies, h.Records = uint32(len(b.buf)-format.BodiesAt), uint32(len(b.records))

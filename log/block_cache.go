@@ -7,13 +7,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// sealedCacheBytes bounds the decompressed blocks that all readers of a store share, bytes.
+// sealedCacheBytes limits the decompressed blocks that all readers of a store share, bytes.
 const sealedCacheBytes = 8 << 20
 
-// walkCacheBytes is that bound for a walk, which comes to each block once.
+// walkCacheBytes is the same limit for a walk, which reads each block once.
 const walkCacheBytes = 256 << 10
 
-// leastCacheBytes is what a store's cache may take even when memory is short, bytes.
+// leastCacheBytes is how much a store's cache may take even when memory is short, bytes.
 const leastCacheBytes = 256 << 10
 
 // blockKey names a block of a sealed file.
@@ -24,15 +24,15 @@ type blockKey struct {
 	block             int
 }
 
-// blockCache keeps decompressed blocks, the least recently used ones going first. What exceeds
-// leastCacheBytes is taken from [Memory] before a block is decompressed; where there is none, the
-// block replaces those that were used least recently, or is not kept.
+// blockCache keeps decompressed blocks and evicts the least recently used ones first. Bytes beyond
+// leastCacheBytes are taken from [Memory] before a block is decompressed. If there are none, the
+// block replaces the least recently used ones, or is not kept.
 type blockCache struct {
 	limit  int // bytes
 	memory Memory
 
 	mu     sync.Mutex // guards what follows
-	size   int        // of the blocks, bytes, and of what was taken for those that are being read
+	size   int        // bytes of the blocks, and bytes reserved for blocks that are being read
 	blocks map[blockKey]*list.Element
 	recent list.List // of cachedBlock, newest first
 }
@@ -46,7 +46,7 @@ func newBlockCache(limit int, memory Memory) *blockCache {
 	return &blockCache{limit: limit, memory: memory, blocks: make(map[blockKey]*list.Element)}
 }
 
-// walkCache is the cache of one walk, small enough not to be counted against memory.
+// walkCache returns the cache of one walk, small enough not to count against memory.
 func walkCache() *blockCache { return newBlockCache(walkCacheBytes, Unbounded{}) }
 
 // get returns a block that is in the cache, else nil.
@@ -62,7 +62,7 @@ func (c *blockCache) get(k blockKey) *sealed.Data {
 }
 
 // load returns a block that is in the cache, else the one that read decompresses. size is about how
-// much memory that takes, bytes.
+// much memory the block takes, bytes.
 func (c *blockCache) load(k blockKey, size int, read func() (*sealed.Data, error)) (*sealed.Data, error) {
 	if d := c.get(k); d != nil {
 		return d, nil
@@ -75,7 +75,7 @@ func (c *blockCache) load(k blockKey, size int, read func() (*sealed.Data, error
 	return d, err
 }
 
-// reserve makes room for a block that is to be read, and reports whether there is any.
+// reserve makes room for a block before it is read, and reports whether there is any.
 func (c *blockCache) reserve(size int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,8 +125,8 @@ func (c *blockCache) evict() bool {
 	return true
 }
 
-// put adds a block for which that many bytes were reserved, unless it is nil, another reader has
-// added it meanwhile, or it needs more memory than there is.
+// put adds a block for which taken bytes were reserved. It does not add a nil block, a block that
+// another reader has added meanwhile, or one that needs more memory than there is.
 func (c *blockCache) put(k blockKey, d *sealed.Data, taken int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,25 +12,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a file of bodies takes the place of a sealed file or a chapter that no replay reads any more
-// (log-format.md 3.3, decision 71): a few bodies are needed of it, and they are all that is read
-// and written.
+// This file replaces a sealed file, or a chapter that no replay reads any more, by a file of bodies
+// (log-format.md 3.3, decision 71). Only the few bodies that are needed are read and written.
 
-// KeptBody is a body that stays when the file with it goes.
+// KeptBody is a body that is kept when the rest of its file is removed.
 type KeptBody = sealed.Kept
 
-// bodyFile is a file of bodies that is made.
+// bodyFile is a file of bodies that is being made.
 type bodyFile struct {
 	p    *partition
-	is   sealedKind    // write says of what size it is, and its digest
-	from sealed.Footer // what is known of the frames that it had
+	is   sealedKind    // write sets its size and its digest
+	from sealed.Footer // facts about the frames of the original file
 	rows []sealed.Kept
 }
 
-// errUnread: a body cannot be read.
+// errUnread says that a needed body cannot be read.
 var errUnread = errors.New("a body that is needed cannot be read")
 
-// bodiesOfChapter is the file of bodies of a chapter, before and behind which runs are under way.
+// bodiesOfChapter returns the file of bodies of a chapter. before and behind are the runs at its
+// start and at its end.
 func bodiesOfChapter(p *partition, c, next format.Chapter, before, behind format.Run, rows []sealed.Kept) *bodyFile {
 	named := format.SealedFile{Chapter: c.ID, Revision: 1, First: c.First, End: next.First, Epoch: behind.Epoch, Chain: c.Chain, Last: next.Chain}
 	return &bodyFile{
@@ -39,16 +39,16 @@ func bodiesOfChapter(p *partition, c, next format.Chapter, before, behind format
 	}
 }
 
-// bodiesOfSealed is the next revision of a sealed file, as a file of bodies.
+// bodiesOfSealed returns the next revision of a sealed file, as a file of bodies.
 func bodiesOfSealed(p *partition, named format.SealedFile, foot *sealed.Footer, rows []sealed.Kept) *bodyFile {
 	named.Revision++
 	return &bodyFile{p: p, is: sealedKind{partition: p.id, tag: p.store.tag, named: named, blocks: p.store.blocks}, from: *foot, rows: rows}
 }
 
-// keptOverhead is about what a file of bodies has beside them and their rows, bytes.
+// keptOverhead is about how many bytes a file of bodies has besides the bodies and their rows.
 const keptOverhead = 1 << 10
 
-// isSmall reports whether bodies, of which that many bytes are stored, leave at most half of a file.
+// isSmall reports whether the bodies, with that many stored bytes, leave at most half of a file.
 func isSmall(stored int64, rows int, of int64) bool {
 	return stored+int64(rows)*sealed.KeptRow+keptOverhead <= of/2
 }
@@ -60,8 +60,8 @@ func bytesOf(rows []sealed.Kept) (n int64) {
 	return n
 }
 
-// begin makes durable what has to be on the disk before one is written. The caller holds the mutex
-// of sealing.
+// begin makes durable everything that must be on the disk before a file of bodies is written. The
+// caller holds the mutex of sealing.
 func (b *bodyFile) begin() error {
 	for _, word := range [...]string{Sealed, format.Bodies} {
 		if err := b.p.store.Use(word); err != nil {
@@ -71,7 +71,7 @@ func (b *bodyFile) begin() error {
 	return b.p.sealing.makeDir()
 }
 
-// write makes the temp file, durable and read back. An error leaves none.
+// write makes the temporary file, durable and read back. After an error there is none.
 func (b *bodyFile) write(ctx context.Context) error {
 	if err := b.begin(); err != nil {
 		return disk.Later(err)
@@ -88,11 +88,11 @@ func (b *bodyFile) write(ctx context.Context) error {
 	})
 }
 
-// remove removes what was made of it, as well as it can: else the next start does.
+// remove removes the file if it can; otherwise the next start removes it.
 func (b *bodyFile) remove(suffix string) { _ = b.p.remove(b.is.path() + suffix) }
 
-// read returns a function that reads bodies, from where the log has them now, and compares them
-// with their checksums.
+// read returns a function that reads bodies from their current place in the log and compares their
+// checksums.
 func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
 	var buf []byte
 	return func(k *sealed.Kept) (_ []byte, err error) {
@@ -103,7 +103,7 @@ func (b *bodyFile) read() func(*sealed.Kept) ([]byte, error) {
 	}
 }
 
-// compare reads back what was written.
+// compare reads the file back and compares it with what was written.
 func (b *bodyFile) compare(s *sealed.File, foot *sealed.Footer) error {
 	if s.Footer != *foot || foot.BodyBytes != uint64(bytesOf(b.rows)) {
 		return fmt.Errorf("%w: a file of bodies differs from the bytes written", ErrInternal)
@@ -117,12 +117,12 @@ func (b *bodyFile) compare(s *sealed.File, foot *sealed.Footer) error {
 	return err
 }
 
-// segment is the segment that has its bytes.
+// segment returns the segment whose bytes the file has.
 func (b *bodyFile) segment() *segment {
 	return &segment{chapter: b.is.named.Chapter, base: b.is.named.First, end: b.is.named.End, kind: &b.is}
 }
 
-// keptOf is a body as a file of bodies has it.
+// keptOf returns a body in the form of a file of bodies.
 func keptOf(b *Body) sealed.Kept {
 	k := sealed.Kept{Position: b.Position, Size: b.Size, Sum: b.Sum, Slice: b.Message.Slice, Number: b.Message.Sequence}
 	if b.Event == nil {
@@ -137,8 +137,7 @@ func keptOf(b *Body) sealed.Kept {
 	return k
 }
 
-// isBodyFile reports whether a segment is a file of bodies, which has no frames, as far as its content
-// is open.
+// isBodyFile reports whether the content of a segment is a file of bodies, which has no frames.
 func isBodyFile(c content) bool {
 	s, ok := c.(*sealedContent)
 	return ok && s.sealed.Footer.Alone

@@ -9,20 +9,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a writer goes from file to file: segments, and chapters of them (log-format.md 5.2). The
-// caller holds io, except in begin.
+// This file moves a writer from file to file, through segments and chapters (log-format.md 5.2).
+// The caller holds io, except in begin.
 
-// stage is what a writer needs before it can write the next frame. Each step to a new file can find
-// no room and be taken again.
+// stage is the step that a writer needs before it can write the next frame. Each step to a new file
+// can fail for lack of room and be repeated.
 type stage uint8
 
 const (
 	writing stage = iota
-	// the file being written gets no more frames and has to be closed; its chapter goes on
+	// the file being written gets no more frames and must be closed; its chapter continues
 	segmentFull
-	segmentEnded // the file being written is closed, its chapter goes on: the next file
-	chapterEnded // a new chapter
-	chapterBegun // its manifest: the first file is there
+	segmentEnded // the file being written is closed, its chapter continues; next: the next file
+	chapterEnded // next: a new chapter
+	chapterBegun // next: the manifest of the chapter, whose first file exists
 )
 
 // begin starts a chapter and commits the EpochStart.
@@ -40,7 +40,7 @@ func (w *writer) begin() error {
 	w.from, w.since = w.next, w.p.store.opts.Now()
 	w.next += event.LSN(b.Len())
 	w.mu.Unlock()
-	// Making room that does not fit fills the disk until it is given back. Partitions begin at the
+	// Preallocation that does not fit fills the disk until it is undone. Partitions begin at the
 	// same time, and the others need room for their manifests meanwhile.
 	w.tail.noPreallocation = true
 	if err := w.short.insist(func() error { return w.write(queuedBatch{Batch: b}) }); err != nil {
@@ -50,7 +50,7 @@ func (w *writer) begin() error {
 	return w.flush()
 }
 
-// toFile goes to the file that a batch is for.
+// toFile goes to the file that a batch belongs in.
 func (w *writer) toFile(b *Batch) error {
 	if w.stage == segmentFull || w.stage == segmentEnded {
 		if err := w.nextSegment(); err != nil {
@@ -67,8 +67,8 @@ func (w *writer) toFile(b *Batch) error {
 	return nil
 }
 
-// nextSegment ends the file being written, which makes what is in it durable, and goes on to the
-// next.
+// nextSegment ends the file being written, which makes its contents durable, and goes on to the
+// next file.
 func (w *writer) nextSegment() error {
 	if w.stage == segmentFull {
 		if err := w.tail.close(); err != nil {
@@ -91,7 +91,7 @@ func (w *writer) nextSegment() error {
 	return nil
 }
 
-// follow opens the file that the tail writes to next, and checks that it is the one we think.
+// follow opens the file that the tail writes to next, and checks that it is the expected one.
 func (w *writer) follow(s *segment) error {
 	f, err := w.p.store.fs.Open(filepath.Join(w.p.dir, s.kind.path()))
 	if err != nil {
@@ -114,14 +114,14 @@ func (w *writer) follow(s *segment) error {
 	return nil
 }
 
-// endsFile reports whether a file is closed before or behind the next batch.
+// endsFile reports whether a file is closed before or after the next batch.
 func (w *writer) endsFile(b *Batch) bool {
 	return w.seg.end+event.LSN(b.Len()) >= w.seg.base+event.LSN(w.chapter.SegmentBytes) || b.begins
 }
 
-// endsChapter reports whether the chapter that batches are filled for is long or old enough to end at an
-// LSN. So a batch that begins the next one knows that before anything is in it: a chapter has to
-// define what it names. The caller holds mu.
+// endsChapter reports whether the chapter of the open batch is long or old enough to end at an LSN.
+// A batch that begins the next chapter knows it before it has any content, because a chapter must
+// define everything that it names. The caller holds mu.
 func (w *writer) endsChapter(end event.LSN) bool {
 	opts := &w.p.store.opts
 	return int64(end-w.from) >= int64(opts.ChapterBytes) || end > w.from && opts.Now().Sub(w.since) >= opts.ChapterAge
@@ -130,7 +130,7 @@ func (w *writer) endsChapter(end event.LSN) bool {
 // rotate ends the chapter being written and begins the next.
 func (w *writer) rotate() error {
 	if w.stage == writing || w.stage == segmentFull {
-		if err := w.flush(); err != nil { // before the manifest names the next
+		if err := w.flush(); err != nil { // before the manifest names the next chapter
 			return err
 		}
 		if err := w.tail.close(); err != nil {
@@ -141,7 +141,8 @@ func (w *writer) rotate() error {
 	return w.newChapter()
 }
 
-// newChapter makes directory and first file durable, then the manifest that names them (3.5).
+// newChapter makes the directory and the first file durable, and then the manifest that names them
+// (3.5).
 func (w *writer) newChapter() error {
 	w.p.listing.Lock()
 	defer w.p.listing.Unlock()
@@ -167,7 +168,7 @@ func (w *writer) newChapter() error {
 	return nil
 }
 
-// nextChapter is the chapter that begins where the log ends.
+// nextChapter returns the chapter that begins where the log ends.
 func (p *partition) nextChapter(end format.Mark) format.Chapter {
 	opts := &p.store.opts
 	c := format.Chapter{ID: 1, First: end.LSN, Chain: end.Chain, Created: opts.Now().UnixMilli(), SegmentBytes: uint32(opts.SegmentBytes)}
@@ -177,12 +178,12 @@ func (p *partition) nextChapter(end format.Mark) format.Chapter {
 	return c
 }
 
-// firstSegment makes a chapter's directory with an empty first file in it, durably.
+// firstSegment makes a chapter's directory with an empty first file, durably.
 func (w *writer) firstSegment(c format.Chapter) (err error) {
 	fsys, opts := w.p.store.fs, &w.p.store.opts
 	wal := filepath.Join(w.p.dir, "wal")
 	dir := filepath.Join(wal, format.ChapterName(c.ID))
-	if c != w.coming { // else an attempt that found no room has made it
+	if c != w.coming { // otherwise an attempt that found no room has made it
 		if err := fsys.Mkdir(dir); err != nil {
 			return disk.Later(err)
 		}

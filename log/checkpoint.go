@@ -53,7 +53,7 @@ func readCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32) (form
 	return format.DecodeCheckpoint(p[:format.CheckpointHead], p[format.CheckpointHead:], size, part, tag)
 }
 
-// summingWriter counts and sums what is written through it.
+// summingWriter counts the bytes that are written through it and computes their checksum.
 type summingWriter struct {
 	w   io.Writer
 	crc uint32
@@ -124,7 +124,7 @@ func (p *partition) writeCheckpoint(c *format.Checkpoint, write func(io.Writer) 
 	})
 }
 
-// pruneCheckpoints removes all files but the ones to keep.
+// pruneCheckpoints removes all checkpoint files except those to keep.
 func (p *partition) pruneCheckpoints(keep []format.Checkpoint) error {
 	dir := filepath.Join(p.dir, "checkpoints")
 	entries, err := p.store.fs.ReadDir(dir)
@@ -201,8 +201,7 @@ func openCheckpoint(fs disk.FS, name string, part PartitionID, tag uint32, want 
 	return &checkpointReader{file: f, z: z, want: c, sum: sha256.New()}, nil
 }
 
-// decompress compares the checksum of what is stored of the state before it trusts it to be
-// decompressed.
+// decompress compares the checksum of the stored state before it decompresses it.
 func decompress(f disk.File, c *format.Checkpoint) (*zstd.Decoder, error) {
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)
@@ -219,7 +218,7 @@ func decompress(f disk.File, c *format.Checkpoint) (*zstd.Decoder, error) {
 		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 }
 
-// checkpointReader yields the state and compares its size and hash at the end.
+// checkpointReader yields the state, and compares its size and hash at the end.
 type checkpointReader struct {
 	file disk.File
 	z    *zstd.Decoder

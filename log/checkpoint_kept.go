@@ -7,23 +7,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Which checkpoints are kept (decision 54): the newest two, from which a start goes on, and older
-// ones, for questions about the past and for making a base, as long as all of them are a small part
-// of the log.
+// This file decides which checkpoints are kept (decision 54): the newest two, from which a start
+// continues, and older ones for history queries and for making a base, as long as all of them are a
+// small part of the log.
 
 const (
 	newestCheckpoints = 2
-	// checkpointShare is the share of the log's bytes that all checkpoints together may take: one
-	// in ten.
+	// checkpointShare limits the bytes of all checkpoints together to one in ten bytes of the log.
 	checkpointShare = 10
-	// maxCheckpoints is how many checkpoints a partition may have: a start reads both ends of each.
+	// maxCheckpoints is how many checkpoints a partition may have, because a start reads both ends
+	// of each.
 	maxCheckpoints = 1000
 )
 
-// thinCheckpoints returns the checkpoints of a list, oldest first, that are kept beside a log of that many
-// bytes with a base at an LSN. Those before the base go. So do, until the rest are few enough,
-// those that leave the shortest way between their neighbours, but never the newest two. The list
-// itself is not changed.
+// thinCheckpoints returns the checkpoints of a list, oldest first, that are kept for a log of that
+// many bytes with a base at an LSN. It leaves out those before the base. Until the rest are few
+// enough, it leaves out the one with the shortest distance between its neighbors, but never one of
+// the newest two. It does not change the list.
 func thinCheckpoints(list []format.Checkpoint, base event.LSN, stored int64) []format.Checkpoint {
 	list = slices.DeleteFunc(slices.Clone(list), func(c format.Checkpoint) bool { return c.LSN < base })
 	size := int64(0)
@@ -47,12 +47,12 @@ func thinCheckpoints(list []format.Checkpoint, base event.LSN, stored int64) []f
 	return list
 }
 
-// storedSize is how long the file of a checkpoint is, bytes.
+// storedSize returns the length of a checkpoint's file, bytes.
 func storedSize(c *format.Checkpoint) int64 {
 	return format.CheckpointHead + c.Payload + format.CheckpointTrailer
 }
 
-// storedBytes is what segments take on the disk.
+// storedBytes returns how many bytes segments take on the disk.
 func storedBytes(list []*segment) (size int64) {
 	for _, s := range list {
 		if k, ok := s.kind.(*sealedKind); ok {

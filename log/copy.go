@@ -17,17 +17,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Copier is a [Store] that can be copied while its logs are written. What comes out is the
-// directory as it would be if each log had ended at a mark and the run in order: what is before a
-// mark is never changed, so nobody waits for the copy.
+// Copier is a [Store] that can be copied while its logs are written. The copy is the directory as
+// it would be if each log had ended at a mark and the run had ended in order. Files before a mark
+// never change, so no client waits for the copy.
 type Copier interface {
 	// Hold keeps the files of all logs as they are until giveBack is called: no chapter is sealed,
-	// no body dropped, no file removed. Call it before deciding where a copy ends: what is sealed
-	// after that decision would have to be written as it was before, with bodies that may be gone.
+	// no body dropped, no file removed. Call it before deciding where a copy ends. A chapter that
+	// is sealed after that decision would have to be written as it was before, with bodies that may
+	// be gone.
 	Hold() (giveBack func())
-	// Copy gives put every file and directory of the copy, a directory before what is in it, and
-	// namespace.json last: no broker opens a directory without it. ends are durable ends of frames,
-	// one for each partition. An error of put ends it and is returned.
+	// Copy passes every file and directory of the copy to put: a directory before its contents, and
+	// namespace.json last, because no broker opens a directory without it. ends are durable ends of
+	// frames, one for each partition. An error of put ends the copy and is returned.
 	Copy(ctx context.Context, ends []event.LSN, put func(CopyEntry) error) error
 }
 
@@ -43,8 +44,8 @@ type CopyEntry struct {
 func (s *store) Hold() (giveBack func()) {
 	var held []*partition
 	for p := range s.all() {
-		// nobody waits to lock it for writing, so this returns at once, or when a manifest has been
-		// replaced
+		// No goroutine waits to lock it for writing, so this returns at once, or when a manifest
+		// has been replaced.
 		p.copying.RLock()
 		held = append(held, p)
 	}
@@ -80,7 +81,7 @@ func (s *store) Copy(ctx context.Context, ends []event.LSN, put func(CopyEntry) 
 	return put(memoryEntry(format.NamespaceName, format.EncodeNamespace(s.Namespace())))
 }
 
-// memoryEntry is a file whose contents are in memory.
+// memoryEntry returns an entry for a file whose contents are in memory.
 func memoryEntry(name string, contents []byte) CopyEntry {
 	return CopyEntry{Name: filepath.ToSlash(name), Size: int64(len(contents)), Contents: bytes.NewReader(contents)}
 }
@@ -90,7 +91,7 @@ type logCopier struct {
 	p   *partition
 	end event.LSN
 	put func(CopyEntry) error
-	raw uint32 // a chapter that is sealed by now, and is copied as it was before; 0: none
+	raw uint32 // a chapter that is sealed by now and is copied as it was before; 0: none
 }
 
 func (c *logCopier) run(ctx context.Context) (format.Mark, error) {
@@ -125,7 +126,7 @@ func (c *logCopier) run(ctx context.Context) (format.Mark, error) {
 	if err := c.segments(ctx); err != nil {
 		return m, err
 	}
-	if b := manifest.Base; b.LSN != 0 { // what the log begins with
+	if b := manifest.Base; b.LSN != 0 { // the log begins with it
 		if err := c.file(ctx, basePath(b.LSN), b.Size); err != nil {
 			return m, err
 		}
@@ -174,7 +175,7 @@ func (c *logCopier) segments(ctx context.Context) error {
 	return nil
 }
 
-// limit takes out of a manifest what is at the address or behind it. The last entry that is left is
+// limit removes from a manifest everything at or after the address. The last remaining entry is
 // always a chapter: one that was sealed after the mark is listed as a chapter again.
 func (c *logCopier) limit(m *format.Manifest) error {
 	m.Chapters = slices.DeleteFunc(m.Chapters, func(h format.Chapter) bool { return h.First >= c.end })
@@ -196,8 +197,8 @@ func (c *logCopier) limit(m *format.Manifest) error {
 	return nil
 }
 
-// file copies a file as it is, by its path below the partition's directory. size is that of the
-// file; -1: it is not known, and the file may be gone.
+// file copies a file as it is, by its path below the partition's directory. size is the size of the
+// file; -1: unknown, and the file may be gone.
 func (c *logCopier) file(ctx context.Context, path string, size int64) error {
 	f, err := c.p.store.filesOf(c.p.id).open(path)
 	if size < 0 && errors.Is(err, fs.ErrNotExist) {
@@ -216,7 +217,7 @@ func (c *logCopier) file(ctx context.Context, path string, size int64) error {
 	return c.put(CopyEntry{Name: name, Size: size, Contents: contextReader{ctx, io.NewSectionReader(f, 0, size)}})
 }
 
-// fullReads is content, whose reads may end early, as a file whose reads do not.
+// fullReads turns content, whose reads may end early, into a file whose reads do not.
 type fullReads struct{ content }
 
 func (u fullReads) ReadAt(p []byte, off int64) (int, error) {
@@ -227,7 +228,7 @@ func (u fullReads) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// checkpoints copies the checkpoints of states below the address. A start can do without them.
+// checkpoints copies the checkpoints of states below the address. A start does not need them.
 func (c *logCopier) checkpoints(ctx context.Context) error {
 	for _, info := range c.p.Checkpoints() {
 		if info.LSN > c.end {
@@ -240,7 +241,7 @@ func (c *logCopier) checkpoints(ctx context.Context) error {
 	return nil
 }
 
-// contextReader is a file that is read until the context ends.
+// contextReader reads a file until the context ends.
 type contextReader struct {
 	ctx context.Context
 	io.Reader
@@ -253,7 +254,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// The names that a copy of a data directory has. Most commands never ask.
+// The names that a copy of a data directory may have. They are compiled when first needed.
 var (
 	copiedFile = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^(clean|namespace\.json|slice\.json|partitions/[0-6]\d/(manifest|progress|wal/\d{10}/\d{20}|sealed/\d{10}-\d{4}\.lbs|base/\d{20}\.lbb|checkpoints/\d{20}\.ckpt))$`)
@@ -263,8 +264,8 @@ var (
 	})
 )
 
-// MayBeCopied reports whether a copy of a data directory may have a directory or a file of that
-// name, with slashes. Who receives a copy refuses all other names.
+// MayBeCopied reports whether a copy of a data directory may contain a directory or a file of that
+// name, with slashes. The receiver of a copy refuses all other names.
 func MayBeCopied(name string, dir bool) bool {
 	if dir {
 		return copiedDir().MatchString(name)

@@ -15,8 +15,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How bodies leave a sealed file (log-format.md 3.2, decision 50): another revision of it takes its
-// place. As with sealing nobody waits for it.
+// This file removes bodies from a sealed file (log-format.md 3.2, decision 50): another revision of
+// the file replaces it. As with sealing, no client waits for it.
 
 // DropBodies implements [Compactor].
 func (p *partition) DropBodies(ctx context.Context, file string, wanted func(*Body) bool, least int64) (freed int64, err error) {
@@ -34,28 +34,28 @@ func (p *partition) DropBodies(ctx context.Context, file string, wanted func(*Bo
 	return r.was.named.Size - r.is.named.Size, r.removeOld()
 }
 
-// revision is a sealed file of which another revision is made.
+// revision replaces a sealed file by its next revision.
 type revision struct {
 	p      *partition
 	files  partitionFiles
 	wanted func(*Body) bool
-	least  int64 // bytes that it has to be shorter
+	least  int64 // bytes by which it must be shorter
 
 	segment *segment
 	was, is *sealedKind
-	content *sealedContent // of was
-	// nobody reads the records any more: it becomes a file of bodies, if it is none
+	content *sealedContent // contents of was
+	// no replay reads the records any more: the file becomes a file of bodies, unless it is one
 	alone  bool
-	rows   []sealed.Kept   // of its bodies, in that case
-	keep   []sealed.Extent // of its bodies, else
-	erased uint64          // frames of which not all bodies are kept
+	rows   []sealed.Kept   // the kept bodies, with alone
+	keep   []sealed.Extent // the kept bodies, without alone
+	erased uint64          // frames with at least one body that is not kept
 	sum    bodyBytes
 }
 
 // bodyBytes counts the bytes of a file's bodies.
 type bodyBytes struct{ kept, dropped uint64 }
 
-// find finds the file and opens it, if it may be replaced now.
+// find finds and opens the file, if it may be replaced now.
 func (r *revision) find(file string) error {
 	p := r.p
 	if p.store.opts.ReadOnly {
@@ -105,15 +105,15 @@ func (r *revision) find(file string) error {
 	return nil
 }
 
-// maxRevision is the highest revision whose file name a copy of a directory may have.
+// maxRevision is the highest revision that a file name in a copy of a directory may have.
 const maxRevision = 9999
 
 func tooLittle(freed, least int64) error {
 	return fmt.Errorf("%w: at most %d bytes, %d required", ErrTooLittle, freed, least)
 }
 
-// checkFree returns why the file has to stay as it is for now, else nil. Leases count only while there
-// is room enough: they are a courtesy.
+// checkFree returns why the file must not change now, else nil. Leases count only while there is
+// enough room, because they are a courtesy.
 func (r *revision) checkFree() error {
 	p := r.p
 	if !p.copying.TryLock() {
@@ -174,7 +174,7 @@ func (r *revision) make(ctx context.Context) error {
 	return err
 }
 
-// plan asks which bodies are wanted.
+// plan decides which bodies are kept.
 func (r *revision) plan(ctx context.Context) error {
 	there, err := r.bodyExtents()
 	if err != nil {
@@ -231,7 +231,7 @@ func (r *revision) plan(ctx context.Context) error {
 	return nil
 }
 
-// add adds what is kept, behind all that was added before.
+// add adds a kept range, which follows all ranges that were added before.
 func (r *revision) add(from, to event.LSN) {
 	if n := len(r.keep); n > 0 && r.keep[n-1].To == from {
 		r.keep[n-1].To = to
@@ -240,10 +240,10 @@ func (r *revision) add(from, to event.LSN) {
 	r.keep = append(r.keep, sealed.Extent{From: from, To: to})
 }
 
-// stretches are where bytes are, in order.
+// stretches are ranges of addresses, in order.
 type stretches []sealed.Extent
 
-// has reports whether all of a blob is there.
+// has reports whether a whole blob is in the ranges.
 func (s stretches) has(b event.Blob) bool {
 	from := event.LSN(b.Position)
 	i := sort.Search(len(s), func(i int) bool { return s[i].To > from })
@@ -264,8 +264,8 @@ func (r *revision) bodyExtents() (stretches, error) {
 }
 
 // bodies calls each for every frame that has bodies, first with a nil body and then with each of
-// its bodies, in the order of their addresses. Of a file of bodies there are these alone, and no
-// frame.
+// its bodies, in the order of their addresses. For a file of bodies it calls each with the bodies
+// only, and with no frame.
 func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) error {
 	if r.content.sealed.Footer.Alone {
 		return r.keptBodies(each)
@@ -290,7 +290,7 @@ func (r *revision) bodies(ctx context.Context, each func(*Frame, *Body) error) e
 	})
 }
 
-// keptBodies is bodies for a file without frames.
+// keptBodies does the same as bodies for a file without frames.
 func (r *revision) keptBodies(each func(*Frame, *Body) error) error {
 	rows, err := r.content.sealed.Kept()
 	if err != nil {
@@ -342,7 +342,7 @@ func (r *revision) write(ctx context.Context) error {
 	})
 }
 
-// writeBodies is write for a file of bodies.
+// writeBodies does the same as write for a file of bodies.
 func (r *revision) writeBodies(ctx context.Context) error {
 	b := bodiesOfSealed(r.p, r.was.named, &r.content.sealed.Footer, r.rows)
 	err := b.write(ctx)
@@ -353,8 +353,7 @@ func (r *revision) writeBodies(ctx context.Context) error {
 	return err
 }
 
-// compare reads the revision back: all of it that has to be as it was, and every body that is
-// wanted.
+// compare reads the revision back: every part that must be unchanged, and every wanted body.
 func (r *revision) compare(ctx context.Context, s *sealed.File) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
@@ -410,7 +409,7 @@ func (r *revision) list() error {
 	return nil
 }
 
-// removeOld removes the file of the revision before. When it cannot, the next start does.
+// removeOld removes the file of the previous revision. If it cannot, the next start does.
 func (r *revision) removeOld() error {
 	p := r.p
 	if err := p.remove(r.was.path()); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How what is in front of a base leaves the log (log-format.md 3.3): whole, or but for a few
-// bodies.
+// This file removes the files before a base from the log (log-format.md 3.3), whole or except for a
+// few bodies.
 
 // DropFiles implements [Bases].
 func (v *baseManager) DropFiles(ctx context.Context, needed func(first, end event.LSN) (all bool, bodies []KeptBody)) (freed int64, err error) {
@@ -25,7 +25,7 @@ func (v *baseManager) DropFiles(ctx context.Context, needed func(first, end even
 	}
 	v.doing.Lock()
 	defer v.doing.Unlock()
-	p.sealing.mu.Lock() // no chapter is sealed that is about to go
+	p.sealing.mu.Lock() // so that no chapter is sealed that is about to be removed
 	defer p.sealing.mu.Unlock()
 	r, err := v.prepare(ctx, needed)
 	if err != nil {
@@ -41,8 +41,8 @@ func (v *baseManager) DropFiles(ctx context.Context, needed func(first, end even
 	return freed, err
 }
 
-// prepare finds out what goes, and has files of bodies written of what goes but for those. A file
-// of which that is not possible stays whole.
+// prepare decides which files are removed, and writes files of bodies for those with needed bodies.
+// A file for which it cannot write one stays whole.
 func (v *baseManager) prepare(ctx context.Context, needed func(first, end event.LSN) (bool, []KeptBody)) (*removal, error) {
 	p := v.p
 	whole, made := map[event.LSN]bool{}, map[event.LSN]*bodyFile{}
@@ -87,7 +87,8 @@ func (v *baseManager) prepare(ctx context.Context, needed func(first, end event.
 	return &r, discard(made)
 }
 
-// discard removes what was made in vain. It returns nil: the next start removes what it cannot.
+// discard removes files that were made in vain. It returns nil, because the next start removes what
+// it cannot.
 func discard(made map[event.LSN]*bodyFile) error {
 	for _, b := range made {
 		b.remove(disk.TempSuffix)
@@ -95,7 +96,7 @@ func discard(made map[event.LSN]*bodyFile) error {
 	return nil
 }
 
-// checkPossible returns why nothing goes for now, else nil.
+// checkPossible returns why no file can be removed now, else nil.
 func (v *baseManager) checkPossible(r *removal) error {
 	if len(r.sealed) == 0 && len(r.chapters) == 0 {
 		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can be removed", ErrTooLittle, v.p.id, v.named().LSN)
@@ -103,7 +104,7 @@ func (v *baseManager) checkPossible(r *removal) error {
 	return v.checkLeases(r.removed)
 }
 
-// dropPrepared lets go of what goes.
+// dropPrepared removes the prepared files.
 func (v *baseManager) dropPrepared(ctx context.Context, r *removal) (freed int64, err error) {
 	p := v.p
 	if !p.copying.TryLock() {
@@ -134,9 +135,9 @@ func (v *baseManager) dropPrepared(ctx context.Context, r *removal) (freed int64
 	return v.drop(r)
 }
 
-// checkLeases returns why what is in front of an LSN has to stay for readers beside the broker, else
-// nil. As with bodies leases count only while there is room enough: sends would be refused for a
-// reader that lags.
+// checkLeases returns why the files before an LSN must stay for readers beside the broker, else
+// nil. As with bodies, leases count only while there is enough room; otherwise sends would be
+// refused because of a slow reader.
 func (v *baseManager) checkLeases(before event.LSN) error {
 	p := v.p
 	if p.store.reserve.room() != RoomEnough {
@@ -151,15 +152,16 @@ func (v *baseManager) checkLeases(before event.LSN) error {
 	return nil
 }
 
-// removal is what of a log goes.
+// removal is the part of a log to remove.
 type removal struct {
-	sealed   []format.SealedFile // also those in whose place files of bodies come
-	chapters []format.Chapter    // the first ones, unsealed, likewise
-	bodies   []*bodyFile         // that come, by address
-	bytes    int64               // of the chapters
-	removed  event.LSN           // from which on the log has no gaps then
-	before   format.Run          // under way where the first chapter begins then
-	// nothing stands right in front of the first chapter then, and chapters go
+	sealed []format.SealedFile // also those that files of bodies replace
+	// the first ones, unsealed; also those that files of bodies replace
+	chapters []format.Chapter
+	bodies   []*bodyFile // the new ones, by address
+	bytes    int64       // size of the chapters
+	removed  event.LSN   // the run at the start of the first remaining chapter
+	before   format.Run  // the run at the begin of the first remaining chapter
+	// chapters are removed, and no file remains directly before the first remaining chapter
 	gap    bool
 	listed bool // the manifest says so
 }
@@ -175,7 +177,7 @@ func (r *removal) hasSealed(s format.SealedFile) bool {
 	return slices.ContainsFunc(r.sealed, func(g format.SealedFile) bool { return g.Chapter == s.Chapter })
 }
 
-// remainingFiles is the sealed files that there are then.
+// remainingFiles returns the sealed files that remain afterwards.
 func (r *removal) remainingFiles(now []format.SealedFile) []format.SealedFile {
 	list := slices.DeleteFunc(slices.Clone(now), r.hasSealed)
 	for _, b := range r.bodies {
@@ -185,13 +187,13 @@ func (r *removal) remainingFiles(now []format.SealedFile) []format.SealedFile {
 	return list
 }
 
-// maxBodyFiles is with how many sealed files no chapter becomes a file of bodies any more: each has
-// a row in the manifest, which every cut writes, and is opened by every start.
+// maxBodyFiles is the number of sealed files from which on no chapter becomes a file of bodies.
+// Each has a row in the manifest, which every cut writes, and every start opens each.
 const maxBodyFiles = 1 << 15
 
-// findUnwanted returns what may go. A chapter in front of which another one stays is left, too: the
-// manifest says only of the first one which run it goes on with. For the same reason the newest
-// sealed file stays if no chapter goes and it stands in front of them without a gap.
+// findUnwanted returns the files that may be removed. A chapter after one that stays also stays,
+// because the manifest records the run only for the first chapter. For the same reason the newest
+// sealed file stays if no chapter is removed and no gap separates the file from the chapters.
 func (v *baseManager) findUnwanted(needed func(first, end event.LSN) (bool, []KeptBody)) (r removal, err error) {
 	p := v.p
 	p.listing.Lock()
@@ -220,7 +222,7 @@ func (v *baseManager) findUnwanted(needed func(first, end event.LSN) (bool, []Ke
 		r.chapters, r.removed = append(r.chapters, c), next.First
 		r.bytes += int64(next.First - c.First)
 	}
-	// they are empty: sealed files in front of them would seem to have gone with them
+	// They are empty: sealed files before them would seem to have been removed with them.
 	if r.before.Epoch == 0 || r.bytes == 0 {
 		r.chapters, r.removed, r.before = nil, m.Removed, p.sealing.tip
 	}
@@ -232,7 +234,7 @@ func (v *baseManager) findUnwanted(needed func(first, end event.LSN) (bool, []Ke
 	return r, nil
 }
 
-// addUnwantedSealed adds the sealed files that may go.
+// addUnwantedSealed adds the sealed files that may be removed.
 func (v *baseManager) addUnwantedSealed(r *removal, m *format.Manifest, stays func(first, end event.LSN) (bool, []KeptBody)) {
 	was := v.stored
 	v.stored = map[format.SealedFile]*sealed.Footer{}
@@ -268,7 +270,7 @@ func (v *baseManager) addUnwantedSealed(r *removal, m *format.Manifest, stays fu
 	}
 }
 
-// footer is that of a sealed file; nil: it cannot be read, and what it says is not known.
+// footer returns the footer of a sealed file, or nil if it cannot be read.
 func (v *baseManager) footer(s format.SealedFile) *sealed.Footer {
 	k := sealedKind{partition: v.p.id, tag: v.p.store.tag, named: s}
 	file, f, err := k.file(openerOf(v.p.store.opts.FS, v.p.dir))
@@ -279,8 +281,7 @@ func (v *baseManager) footer(s format.SealedFile) *sealed.Footer {
 	return &f.Footer
 }
 
-// passChapter goes on behind a chapter with the run that is under way: an epoch starts in a chapter's
-// first frame only.
+// passChapter moves the run at past a chapter: an epoch starts only in a chapter's first frame.
 func (v *baseManager) passChapter(at *format.Run, c format.Chapter, end event.LSN) error {
 	if c.First == end {
 		return nil
@@ -303,8 +304,8 @@ func (v *baseManager) passChapter(at *format.Run, c format.Chapter, end event.LS
 	})
 }
 
-// drop removes files, once a manifest without them is durable, and the checkpoints from before the
-// base.
+// drop removes files once a manifest without them is durable. It also removes the checkpoints from
+// before the base.
 func (v *baseManager) drop(r *removal) (freed int64, err error) {
 	p := v.p
 	err = p.sealing.relist(func(m *format.Manifest) {

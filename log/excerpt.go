@@ -16,25 +16,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a data directory is written that has a part of the logs of another one (docs/decisions/0059):
-// of each log a base, and behind it sealed files of the frames that are wanted, at the addresses
-// that they have in the original. Everything else between them is bodies that are not kept.
+// This file writes a data directory with a part of the logs of another one (docs/decisions/0059).
+// Each log has a base, and after it sealed files of the wanted frames, at their addresses in the
+// original. All addresses between them are bodies that are not kept.
 
-// Excerpt is such a directory while it is written. It is a namespace of its own.
+// Excerpt is a data directory with a part of the logs of another one, while it is written. It is a
+// namespace of its own.
 type Excerpt struct {
 	to   ExcerptFiles
 	ns   format.Namespace
 	tag  uint32
 	now  time.Time
 	ends []format.Mark
-	// longest is about how many addresses a frame without records stands for at most.
+	// longest is about how many addresses a frame without records covers at most.
 	longest event.LSN
 }
 
-// ExcerptFiles is where an [Excerpt] is written to. Names are below its directory, with slashes.
+// ExcerptFiles receives the files of an [Excerpt]. Names are below its directory, with slashes.
 type ExcerptFiles interface {
 	MakeDir(name string) error
-	// Write makes a file of what write writes. No file is read before all are written.
+	// Write makes a file with the bytes that write writes. No file is read before all are written.
 	Write(name string, write func(io.Writer) error) error
 }
 
@@ -57,24 +58,24 @@ func NewExcerpt(to ExcerptFiles, partitions int, capabilities []string, now time
 	return x, to.MakeDir("partitions")
 }
 
-// Namespace is the namespace of the directory.
+// Namespace returns the namespace of the directory.
 func (x *Excerpt) Namespace() format.Namespace { return x.ns }
 
-// ExcerptLog says what of a log is to be in an excerpt.
+// ExcerptLog describes which part of a log goes into an excerpt.
 type ExcerptLog struct {
-	// of the original, from the one on in which the base stands; the last one ends where the log is
-	// to end
+	// stretches of the original, from the one with the base on; the last one ends where the log
+	// must end
 	Chapters []Stretch
-	Before   Epoch    // of what precedes them
+	Before   Epoch    // epoch before them
 	Base     BaseInfo // LSN, Hash and Encoding
 	Records  func(io.Writer) error
-	Bodies   []ExcerptBody // that stand in front of the chapters and are to be kept, in order
-	// Frames yields the frames of the chapters that are wanted, in order, with every EpochStart
-	// among them. It is called twice.
+	Bodies   []ExcerptBody // bodies before the chapters that are kept, in order
+	// Frames yields the wanted frames of the chapters, in order, with every EpochStart among them.
+	// It is called twice.
 	Frames func(ctx context.Context, yield func(*ExcerptFrame) error) error
 }
 
-// ExcerptBody is bytes at an address.
+// ExcerptBody is a body at an address.
 type ExcerptBody struct {
 	Position event.Position
 	Size     uint32
@@ -82,17 +83,17 @@ type ExcerptBody struct {
 	Read func() ([]byte, error)
 }
 
-// ExcerptFrame is a frame as it is to be written. It takes the same addresses as in the original,
-// though Records may be shorter.
+// ExcerptFrame is a frame to write. It has the same addresses as in the original, but Records may
+// be shorter.
 type ExcerptFrame struct {
 	Frame
-	Newest event.Time    // of the last record
+	Newest event.Time    // time of the last record
 	Kept   []ExcerptBody // in order
 }
 
 const fillerBytes = 512 << 20 // longest stretch of addresses in one frame without records, about
 
-// Log writes a log. They are written in the order of their numbers.
+// Log writes the next log. Logs are written in the order of their numbers.
 func (x *Excerpt) Log(ctx context.Context, l *ExcerptLog) error {
 	id := PartitionID(len(x.ends))
 	w := excerptWriter{x: x, ctx: ctx, id: id, dir: format.PartitionDir(id), log: l, epoch: l.Before}
@@ -104,7 +105,7 @@ func (x *Excerpt) Log(ctx context.Context, l *ExcerptLog) error {
 	return nil
 }
 
-// Close writes what concerns all logs.
+// Close writes the files that concern all logs.
 func (x *Excerpt) Close() error {
 	if err := x.write("clean", format.EncodeClean(x.tag, x.ends)); err != nil {
 		return err
@@ -129,7 +130,7 @@ type excerptWriter struct {
 	manifest format.Manifest
 	base     format.Base
 
-	passed  format.Mark // where the base stands
+	passed  format.Mark // the mark at the base
 	chapter uint32
 	at      event.LSN // of the next frame
 	epoch   Epoch
@@ -166,7 +167,7 @@ func (w *excerptWriter) run() error {
 	return w.conclude()
 }
 
-// conclude writes the small files, and the chapter that a broker would go on behind.
+// conclude writes the small files, and the chapter after which a broker would continue.
 func (w *excerptWriter) conclude() error {
 	x, m := w.x, &w.manifest
 	c := format.Chapter{ID: w.chapter + 1, Chain: w.chain, First: w.at, Created: x.now.UnixMilli(), SegmentBytes: 8 << 20}
@@ -186,9 +187,10 @@ func (w *excerptWriter) conclude() error {
 	return err
 }
 
-// bodies writes those in front of the chapters, in files of one frame without records each.
+// bodies writes the bodies before the chapters, each stretch in a file with one frame without
+// records.
 func (w *excerptWriter) bodies() error {
-	const other = format.BodiesAt + 8 // bytes; between bodies of one frame there are fewer
+	const other = format.BodiesAt + 8 // bytes; bodies of the same frame are closer to each other
 	fits := func(list []ExcerptBody, n int) bool {
 		gap := list[n].Position - list[n-1].Position - event.Position(list[n-1].Size)
 		return gap < other || event.LSN(list[n].Position-list[0].Position) < w.x.longest
@@ -266,10 +268,10 @@ type excerptFile struct {
 	stretch Stretch
 }
 
-// has reports whether a frame is of the file.
+// has reports whether a frame belongs in the file.
 func (f *excerptFile) has(lsn event.LSN) bool { return lsn >= f.stretch.From && lsn < f.stretch.To }
 
-// fill writes frames without records up to an address, one of which ends where the base stands.
+// fill writes frames without records up to an address. One of them ends at the base.
 func (f *excerptFile) fill(to event.LSN) error {
 	for f.at < to {
 		next := to
@@ -296,7 +298,7 @@ func (f *excerptFile) frame(e *ExcerptFrame) error {
 	return f.put(e)
 }
 
-// put writes a frame but for its bodies.
+// put writes a frame except for its bodies.
 func (f *excerptFile) put(e *ExcerptFrame) error {
 	if err := f.ctx.Err(); err != nil {
 		return err
@@ -307,7 +309,7 @@ func (f *excerptFile) put(e *ExcerptFrame) error {
 	for i := range e.Kept {
 		kept += int64(e.Kept[i].Size)
 	}
-	if pad := bodies - kept; pad > 0 && pad < 8 { // as it was
+	if pad := bodies - kept; pad > 0 && pad < 8 { // as in the original
 		records, bodies = append(records[:len(records):len(records)], make([]byte, pad)...), kept
 	}
 	if bodies < 0 || e.LSN != f.at || length > format.MaxFrame {
@@ -331,14 +333,14 @@ func (f *excerptFile) put(e *ExcerptFrame) error {
 	return nil
 }
 
-// pass notes what the base has to say, where it stands.
+// pass records the mark that the base needs, at the place of the base.
 func (w *excerptWriter) pass() {
 	if w.at == w.log.Base.LSN {
 		w.passed = w.end()
 	}
 }
 
-// sumBodies fills in the checksum of bodies that are all kept.
+// sumBodies sets the checksum of bodies that are all kept.
 func sumBodies(h *format.Header, kept []ExcerptBody) error {
 	for i := range kept {
 		p, err := kept[i].Read()
@@ -373,7 +375,7 @@ func (f *excerptFile) kept(e *ExcerptFrame) error {
 	return nil
 }
 
-// writeBase writes the base. What chain and epoch are there is known by now.
+// writeBase writes the base. The chain and the epoch at its place are known by now.
 func (w *excerptWriter) writeBase() error {
 	info := &w.log.Base
 	w.base.LSN, w.base.Hash, w.base.Encoding = info.LSN, info.Hash, info.Encoding

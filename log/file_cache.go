@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// fileCache keeps segments open for reading, the least recently used ones closing first.
+// fileCache keeps segments open for reading and closes the least recently used ones first.
 type fileCache struct {
 	limit int
 
@@ -23,7 +23,7 @@ type openFile struct {
 	refs int // readers, and one for the cache
 }
 
-// get returns the content of a segment; done gives it back. It waits no longer than [disk.OpenSoon]
+// get returns the content of a segment; done releases it. It waits no longer than [disk.OpenSoon]
 // does for a descriptor.
 func (c *fileCache) get(fsys disk.FS, dir string, s *segment) (*openFile, error) {
 	c.mu.Lock()
@@ -31,7 +31,7 @@ func (c *fileCache) get(fsys disk.FS, dir string, s *segment) (*openFile, error)
 	if f := c.find(s); f != nil {
 		return f, nil
 	}
-	c.mu.Unlock() // others read what is open already meanwhile
+	c.mu.Unlock() // meanwhile other goroutines read files that are open
 	file, err := s.kind.open(func(path string) (disk.File, error) {
 		return disk.OpenSoon(fsys, filepath.Join(dir, path), c.closeIdle)
 	})
@@ -39,7 +39,7 @@ func (c *fileCache) get(fsys disk.FS, dir string, s *segment) (*openFile, error)
 	if err != nil {
 		return nil, err
 	}
-	if f := c.find(s); f != nil { // somebody else was faster
+	if f := c.find(s); f != nil { // another goroutine was faster
 		file.Close()
 		return f, nil
 	}
@@ -66,7 +66,7 @@ func (c *fileCache) find(s *segment) *openFile {
 	return f
 }
 
-// closeIdle closes the file that nobody has read for the longest time and reports whether there was
+// closeIdle closes the file that has been unread for the longest time and reports whether there was
 // one.
 func (c *fileCache) closeIdle() bool {
 	c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *fileCache) evict(e *list.Element) {
 	c.release(f)
 }
 
-// drop closes segments that nobody needs any more, or lets their readers close them.
+// drop closes segments that are no longer needed, or leaves that to their readers.
 func (c *fileCache) drop(gone []*segment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *fileCache) drop(gone []*segment) {
 	}
 }
 
-// closeAll closes the files that nobody reads, and keeps none open from now on.
+// closeAll closes the files that no goroutine reads, and keeps none open from now on.
 func (c *fileCache) closeAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

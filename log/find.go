@@ -8,34 +8,33 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// Finder says which parts of a log a search has to read. The partitions of a store are finders.
+// Finder selects the parts of a log that a search must read. The partitions of a store are finders.
 type Finder interface {
-	// Find returns, in order and without overlap, the stretches that may have what is searched for:
-	// outside of them nothing durable matches. Inside there may be other events as well, since
-	// sealed files have indexes by block and the rest of the log has none.
+	// Find returns, in order and without overlap, the stretches that may contain matches. Outside
+	// of them nothing durable matches. Inside there may be other events as well, because sealed
+	// files have indexes by block and the rest of the log has none.
 	Find(s Search) ([]Stretch, error)
 }
 
-// Search says which events are wanted: those that fit all that is given. The zero value is all of
-// them.
+// Search selects events that match all of its fields. The zero value selects all events.
 type Search struct {
-	Begin       event.LSN  // files that end there or before are left out; 0: none is
+	Begin       event.LSN  // files that end there or earlier are left out; 0: none is
 	From, Until event.Time // of the record, both inclusive; 0: any
-	// only events that name Slice, and if there is one Number: see [event.Named]
+	// only events that name Slice and, if Number is set, that number: see [event.Named]
 	Named  bool
 	Slice  event.Slice
 	Number event.SequenceNumber // 0: any
-	// as text: only events of which [event.MessageIDOf] is this; nil: any
+	// only events of which [event.MessageIDOf], as text, is this; nil: any
 	MessageID []byte
 	Kinds     []event.Kind     // only events of these kinds; nil: any
-	Origins   []event.OriginID // only where one of these is defined; nil: anywhere
+	Origins   []event.OriginID // only stretches that define one of these; nil: anywhere
 }
 
-// Stretch is addresses of a log from one up to another.
+// Stretch is a range of addresses of a log.
 type Stretch struct {
 	From, To event.LSN
-	// Events is how many events of the wanted kinds the stretch has: once they have been read, the
-	// rest of it need not be. 0: not known.
+	// Events is how many events of the wanted kinds the stretch has. After they have been read, the
+	// rest of it can be skipped. 0: unknown.
 	Events uint64
 }
 
@@ -49,8 +48,8 @@ func (p *partition) Find(q Search) ([]Stretch, error) {
 	}
 }
 
-// find is Find for the segments as they are now. If one of them cannot be read, missing is that
-// segment.
+// find does the same as Find for the current segments. If one of them cannot be read, missing is
+// that segment.
 func (p *partition) find(q *Search) (list []Stretch, missing *segment, err error) {
 	_, end := p.Bounds()
 	add := func(from, to event.LSN, events uint64) {
@@ -78,9 +77,9 @@ func (p *partition) find(q *Search) (list []Stretch, missing *segment, err error
 	return list, nil, nil
 }
 
-// find adds the stretches of a sealed file. The index has an event by the block in which the
-// records of its frame begin, and a time by that in which the frame does, which is the same block
-// or the one before.
+// find adds the stretches of a sealed file. The index lists an event by the block in which the
+// records of its frame begin. It lists a time by the block in which the frame begins, which is the
+// same block or the one before.
 func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint64)) error {
 	foot := &c.sealed.Footer
 	if foot.Alone || !q.overlaps(foot.Lowest, foot.Highest) {
@@ -114,8 +113,8 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint
 	return nil
 }
 
-// overlaps reports whether anything between two times may be wanted. A stretch without records has no
-// times.
+// overlaps reports whether a stretch between two times may have wanted events. A stretch without
+// records has no times.
 func (q *Search) overlaps(lowest, highest event.Time) bool {
 	if q.From == 0 && q.Until == 0 {
 		return true
@@ -123,7 +122,7 @@ func (q *Search) overlaps(lowest, highest event.Time) bool {
 	return highest > 0 && highest >= q.From && (q.Until == 0 || lowest <= q.Until)
 }
 
-// matchingBlocks returns which blocks may have what is wanted, whatever its time; nil: all may.
+// matchingBlocks returns which blocks may have wanted events, whatever their time; nil: all may.
 func (c *sealedContent) matchingBlocks(q *Search) ([]bool, error) {
 	n := c.sealed.RecordBlocks()
 	var found []bool
@@ -165,13 +164,13 @@ func (c *sealedContent) matchingBlocks(q *Search) ([]bool, error) {
 	return named, nil
 }
 
-// onlyKinds reports whether nothing but kinds is asked for. The file does not say which blocks have
-// events of a kind, but how many there are.
+// onlyKinds reports whether the search is for kinds only. The file does not say which blocks have
+// events of a kind, but how many events there are.
 func (q *Search) onlyKinds() bool {
 	return q.Kinds != nil && !q.Named && q.MessageID == nil && q.Origins == nil && q.From == 0 && q.Until == 0
 }
 
-// countKinds is how many events of some kinds a file has.
+// countKinds returns how many events of some kinds a file has.
 func countKinds(all []sealed.KindCount, kinds []event.Kind) (n uint64) {
 	for _, have := range all {
 		if slices.Contains(kinds, have.Kind) {

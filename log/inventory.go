@@ -12,25 +12,25 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// inventory compares what lies in the directories of a partition with what its manifest names
-// (log-format.md 5.3). What an interrupted run leaves is noted, to be removed; what is missing or
-// does not belong there is damage.
+// inventory compares the files in the directories of a partition with those that its manifest names
+// (log-format.md 5.3). It notes the remains of interrupted runs, which are removed later. A missing
+// or foreign file is damage.
 type inventory struct {
 	files   partitionFiles
 	out     *findings
-	listed  bool // the manifest is good; else what is there stands for what it names
+	listed  bool // the manifest is good; else the existing files take the place of those it names
 	live    bool // a broker may write meanwhile
 	damaged func(file string, off int64, lsn event.LSN, err error) error
 }
 
 const notOurs = "does not belong to this log"
 
-// reportForeign reports a file or directory that nothing names.
+// reportForeign reports a file or directory that is not named anywhere.
 func (v *inventory) reportForeign(name string) error {
 	return v.damaged(name, 0, 0, v.files.corrupt(name, 0, 0, notOurs))
 }
 
-// read returns what a directory has besides temporary files, which are noted.
+// read returns the entries of a directory except temporary files, which it notes.
 func (v *inventory) read(dir string) (entries []disk.Entry, err error) {
 	all, err := v.files.readDir(dir)
 	for _, e := range all {
@@ -43,7 +43,7 @@ func (v *inventory) read(dir string) (entries []disk.Entry, err error) {
 	return entries, err
 }
 
-// checkBases looks at the bases that are there.
+// checkBases checks the existing bases.
 func (v *inventory) checkBases() (ok bool, err error) {
 	entries, err := v.read("base")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -63,8 +63,8 @@ func (v *inventory) checkBases() (ok bool, err error) {
 	return true, nil
 }
 
-// sealedFiles returns the sealed files that the manifest names, or if it is not good those that are
-// there.
+// sealedFiles returns the sealed files that the manifest names. If the manifest is bad, it returns
+// the existing ones.
 func (v *inventory) sealedFiles() (list []format.SealedFile, err error) {
 	entries, err := v.read("sealed")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -101,7 +101,7 @@ func (v *inventory) sealedFiles() (list []format.SealedFile, err error) {
 	return list, nil
 }
 
-// newest is the newest revision of each chapter whose ends are good.
+// newest returns the newest revision of each chapter whose header and footer are good.
 func (v *inventory) newest(entries []disk.Entry) (list []format.SealedFile) {
 	for _, e := range entries {
 		chapter, revision, ok := format.SealedID(e.Name)
@@ -127,7 +127,7 @@ func (v *inventory) newest(entries []disk.Entry) (list []format.SealedFile) {
 	return list
 }
 
-// nameOf is what a manifest says of a file.
+// nameOf returns the entry of a manifest for a file.
 func nameOf(s *sealed.File, size int64) format.SealedFile {
 	f := &s.Footer
 	return format.SealedFile{
@@ -150,8 +150,8 @@ func hasChapter(m *format.Manifest, id uint32) bool {
 		slices.ContainsFunc(m.Sealed, func(s format.SealedFile) bool { return s.Chapter == id })
 }
 
-// wasRemoved reports whether a chapter, or the sealed file of one, has been removed, or is about to
-// be: the manifest does not name it, and names later ones that nothing need be in front of.
+// wasRemoved reports whether a chapter, or its sealed file, has been removed or is about to be. In
+// that case the manifest does not name it, but names later files that need no predecessor.
 func (v *inventory) wasRemoved(chapter uint32) bool {
 	m := &v.out.manifest
 	for _, s := range m.Sealed {
@@ -162,8 +162,8 @@ func (v *inventory) wasRemoved(chapter uint32) bool {
 	return m.Removed != 0 && len(m.Chapters) > 0 && chapter < m.Chapters[0].ID
 }
 
-// chapters returns the chapters that the manifest names, or if it is not good those that are there
-// behind a sealed one. there has the names of all that are.
+// chapters returns the chapters that the manifest names. If the manifest is bad, it returns the
+// existing ones after a sealed one. there has the names of all existing chapters.
 func (v *inventory) chapters(last uint32) (list []format.Chapter, there map[string]bool, err error) {
 	entries, err := v.files.readDir("wal")
 	if err != nil {
@@ -199,10 +199,10 @@ func (v *inventory) chapters(last uint32) (list []format.Chapter, there map[stri
 	return list, there, nil
 }
 
-// chaptersIn is what stands in for the list of a manifest.
+// chaptersIn returns a list in place of the one in a manifest.
 func chaptersIn(entries []disk.Entry, after uint32) (list []format.Chapter) {
 	for _, e := range entries {
-		if id, ok := chapterID(e); ok && id > after { // for others there are sealed files
+		if id, ok := chapterID(e); ok && id > after { // there are sealed files for the others
 			list = append(list, format.Chapter{ID: id})
 		}
 	}
@@ -214,7 +214,7 @@ func chapterID(e disk.Entry) (uint32, bool) {
 	return id, ok && e.Dir
 }
 
-// judgeUnnamed judges what lies among the chapters and is none of them. last is the newest of them.
+// judgeUnnamed judges an entry among the chapters that is none of them. last is the newest chapter.
 func (v *inventory) judgeUnnamed(e disk.Entry, last uint32) error {
 	name := filepath.Join("wal", e.Name)
 	id, ok := chapterID(e)
@@ -232,8 +232,8 @@ func (v *inventory) judgeUnnamed(e disk.Entry, last uint32) error {
 	return v.reportForeign(name)
 }
 
-// judgeLeftover judges a chapter that an interrupted run may have left: it has nothing but files
-// that may be. It is added to a list of what goes.
+// judgeLeftover judges a chapter that an interrupted run may have left: it has only files that such
+// a run can leave. It is added to a list of chapters to remove.
 func (v *inventory) judgeLeftover(name string, list *[]string, may func(disk.Entry) bool, reason string) error {
 	files, err := v.files.readDir(name)
 	if errors.Is(err, fs.ErrNotExist) { // a broker was about to remove it
@@ -255,21 +255,21 @@ func (v *inventory) judgeLeftover(name string, list *[]string, may func(disk.Ent
 	return nil
 }
 
-// isFirst reports whether a file is what an interrupted creation of a chapter, or a repair after
-// it, can leave: an empty first one.
+// isFirst reports whether a file can be left by an interrupted creation of a chapter, or by a
+// repair after it: an empty first one.
 func isFirst(f disk.Entry) bool {
 	return (f.Name == format.SegmentName(1) || f.Name == format.SegmentName(1)+disk.TempSuffix) && f.Size == 0
 }
 
-// isOfChapter reports whether a file is one that an interrupted sealing can leave.
+// isOfChapter reports whether an interrupted sealing can leave a file.
 func isOfChapter(f disk.Entry) bool {
 	_, ok := format.SegmentIndex(f.Name)
 	return ok
 }
 
-// judgeLeftOut judges a chapter that the manifest names no more and nothing stands for: it has one
-// file without a byte and nothing else, or nothing at all. A start that was interrupted leaves such
-// a chapter, and sealing leaves it out.
+// judgeLeftOut judges a chapter that the manifest no longer names and that no sealed file replaces.
+// It must have one file without a byte and nothing else, or nothing at all. An interrupted start
+// leaves such a chapter, and sealing leaves it out.
 func (v *inventory) judgeLeftOut(name string) error {
 	files, err := v.files.readDir(name)
 	switch {

@@ -8,29 +8,29 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// What a writer does when the disk has no room for a frame, or for the file that it goes to
-// (docs/decisions/0039). The frame was decided on and applied, others may follow from it: it cannot
-// be taken back. Nobody was told of it either. So it stays at the head of the queue; what of it got
-// into the file is cut off, durably; the reserve gives room, and it is written as it was sealed.
-// When the reserve has nothing left it waits, and is tried once a second. What is written already
-// is synced and answered meanwhile.
+// This file handles a disk without room for a frame, or for the frame's file (docs/decisions/0039).
+// The frame was decided on and applied, and others may follow from it, so it cannot be taken back.
+// It has not been acknowledged either. So it stays at the head of the queue, and the part of it
+// that got into the file is cut off durably. The reserve makes room, and the frame is written as it
+// was sealed. When the reserve is empty, the frame waits and is tried once a second. Meanwhile
+// frames that are written are synced and answered.
 
-// roomState is what is known of room for the first batch of the queue.
+// roomState is what the writer knows about room for the first batch of the queue.
 type roomState uint8
 
 const (
 	roomFound   roomState = iota
-	roomMissing           // there was none; the reserve has not been asked
-	roomAwaited           // the reserve has none either
+	roomMissing           // there was no room; the reserve has not been asked
+	roomAwaited           // the reserve has no room either
 )
 
-// sealedFrame is a frame as it goes into the log.
+// sealedFrame is a frame as it is written to the log.
 type sealedFrame struct {
 	head  format.Header
 	entry []byte // nil: there is none
 }
 
-// seal makes the frame of a batch. A second attempt at writing it writes the same bytes.
+// seal makes the frame of a batch. A second attempt to write it writes the same bytes.
 func (f *sealedFrame) seal(w *writer, b *Batch) {
 	w.mu.Lock()
 	f.head = format.Header{Partition: w.p.id, Tag: w.p.store.tag, Epoch: w.epoch, Chapter: w.chapter.ID, Durable: w.synced.LSN, Chain: w.writ.Chain}
@@ -42,18 +42,18 @@ func (f *sealedFrame) seal(w *writer, b *Batch) {
 	f.entry = b.Seal(&f.head)
 }
 
-// shortage is the part of a writer that copes with a disk without room.
+// shortage is the part of a writer that handles a disk without room.
 type shortage struct {
 	w     *writer // set once in newWriter
-	stuck bool    // the reserve counts us among those who wait; guarded by the writer's io
+	stuck bool    // the reserve counts this writer as waiting; guarded by the writer's io
 }
 
-// putBack puts a batch back to the head of the queue that found no room.
+// putBack puts a batch that found no room back at the head of the queue.
 func (s *shortage) putBack(b queuedBatch) {
 	w := s.w
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.err != nil { // it failed while we were writing
+	if w.err != nil { // the writer failed meanwhile
 		if b.ticket != nil {
 			b.ticket.complete(w.err)
 		}
@@ -64,7 +64,7 @@ func (s *shortage) putBack(b queuedBatch) {
 	poke(w.wake)
 }
 
-// find mends the file for a batch that found no room, and asks the reserve for some. The caller
+// find repairs the file after a batch found no room, and asks the reserve for room. The caller
 // holds io.
 func (s *shortage) find() error {
 	w := s.w
@@ -95,7 +95,7 @@ func (s *shortage) find() error {
 	return nil
 }
 
-// tryAgain has a batch that waits for room be written: there may be some now.
+// tryAgain makes the writer try a batch again that waits for room.
 func (s *shortage) tryAgain() {
 	w := s.w
 	w.mu.Lock()
@@ -105,7 +105,7 @@ func (s *shortage) tryAgain() {
 	}
 }
 
-// noteWritten notes that a frame was written: there is room. The caller holds io.
+// noteWritten notes that a frame was written, so there is room. The caller holds io.
 func (s *shortage) noteWritten() {
 	w := s.w
 	if s.stuck {
@@ -114,8 +114,8 @@ func (s *shortage) noteWritten() {
 	}
 }
 
-// finish has the writer that is being closed do what is left. A frame that has just found no room is
-// written once more, when the reserve has been asked.
+// finish does the remaining work of a writer that is being closed. A frame that has just found no
+// room is written once more, after the reserve was asked.
 func (s *shortage) finish() {
 	for range 2 {
 		s.tryAgain()
@@ -125,21 +125,21 @@ func (s *shortage) finish() {
 	s.giveUp()
 }
 
-// giveUp fails the writer that is being closed if there is still no room for what was appended.
+// giveUp fails a writer that is being closed if there is still no room for its queue.
 func (s *shortage) giveUp() {
 	w := s.w
 	w.mu.Lock()
 	left := len(w.queue) > 0 && w.err == nil
 	w.mu.Unlock()
 	if left {
-		_ = w.fail(fmt.Errorf("close: %w", disk.ErrNoRoom)) // Close says so
+		_ = w.fail(fmt.Errorf("close: %w", disk.ErrNoRoom)) // Close returns the error
 	}
 	w.io.Lock()
 	defer w.io.Unlock()
 	s.noteWritten() // it does not wait any more
 }
 
-// insist repeats what fails for want of room as long as the reserve has some to give. The caller
+// insist repeats an action that fails for lack of room as long as the reserve has some. The caller
 // holds io.
 func (s *shortage) insist(try func() error) error {
 	w := s.w
@@ -157,8 +157,8 @@ func (s *shortage) insist(try func() error) error {
 	}
 }
 
-// mend cuts off what the file has of a frame that found no room. That may find none either; then it
-// is done before the frame is written again. The caller holds io.
+// mend cuts off the part of a frame that found no room. That can also fail for lack of room; then
+// it is done before the frame is written again. The caller holds io.
 func (s *shortage) mend() error {
 	if s.w.tail == nil {
 		return nil

@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// leaseEvery is how often a reader renews its lease while it opens files. One that opens none
-	// lets it end.
+	// leaseEvery is how often a reader renews its lease while it opens files. The lease of a reader
+	// that opens none expires.
 	leaseEvery = 10 * time.Second
-	// leaseEnds is the age at which a lease that was not renewed does not count any more.
+	// leaseEnds is the age at which a lease that was not renewed no longer counts.
 	leaseEnds = time.Minute
-	// maxLeases is how many leases a directory may have; further readers have none, and look into
-	// the manifest more often.
+	// maxLeases is how many leases a directory may have. Further readers have none, and read the
+	// manifest more often.
 	maxLeases = 64
 )
 
-// lease is the file by which a reader beside a broker asks for the files that it has yet to read
-// not to be removed. It is a courtesy: a reader without one reads correctly, too.
+// lease is the file with which a reader beside a broker asks that the files it still needs are not
+// removed. It is a courtesy: a reader without one also reads correctly.
 type lease struct {
 	store   *store
 	file    *disk.Mark
 	renewed atomic.Int64 // ms since 1970
 }
 
-// markableFS is a file system that is only looked at, but in which a reader may leave a mark.
+// markableFS is a file system that is opened for reading, but in which a reader may leave a mark.
 type markableFS interface {
 	NewMark(name string) (*disk.Mark, error)
 	Unmark(name string)
 }
 
-// newLease takes one; nil where that cannot be: the directory may not be written to, or is full of
-// them.
+// newLease makes a lease. It returns nil where that is impossible: the directory is read-only, or
+// has too many leases.
 func (s *store) newLease() *lease {
 	dir, ok := s.fs.(markableFS)
 	if !ok {
@@ -65,7 +65,7 @@ func (s *store) newLease() *lease {
 	return l
 }
 
-// leasedFS is a file system with a lease on it, which is renewed as long as files are opened.
+// leasedFS is a file system with a lease, which is renewed whenever files are opened.
 type leasedFS struct {
 	disk.FS
 	lease *lease
@@ -76,26 +76,26 @@ func (r leasedFS) Open(name string) (disk.File, error) {
 	return r.FS.Open(name)
 }
 
-// renew says that the reader still reads, if it has not just done so.
+// renew says that the reader still reads, unless it has just done so.
 func (l *lease) renew() {
 	now, before := l.store.opts.Now().UnixMilli(), l.renewed.Load()
 	if age := time.Duration(now-before) * time.Millisecond; age.Abs() < leaseEvery || !l.renewed.CompareAndSwap(before, now) {
 		return
 	}
-	// of each log, all that it is read for
+	// of each log, everything that a reader may need
 	lowest := slices.Repeat([]event.LSN{format.FirstLSN}, l.store.logs)
 	l.file.Put(format.Lease{PID: l.file.Process(), Renewed: now, Lowest: lowest}.Encode(l.store.tag))
 }
 
-// end gives the lease back.
+// end removes the lease.
 func (l *lease) end() {
 	if l != nil {
 		l.file.Remove()
 	}
 }
 
-// leases returns what the readers of the directory need, and the names of leases that have ended.
-// It looks at a bounded number of files, and believes none that is not whole.
+// leases returns the leases that readers of the directory hold, and the names of expired ones. It
+// reads a limited number of files and ignores incomplete ones.
 func (s *store) leases() (held []format.Lease, ended []string) {
 	entries, err := s.fs.ReadDir(s.root)
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// refuseLinks finds a link among the directories that recovery goes through, and among the files
-// that concern all partitions. A start and an inspection ask it alike, before anything else, so
-// that both refuse, and for what it is: a link is no damage. A link in the place of a partition's
-// file is that partition's alone, and Open refuses it. What cannot be looked at is left to
+// refuseLinks finds a link among the directories that recovery reads, and among the files that
+// concern all partitions. A start and an inspection both call it before anything else, so that both
+// refuse for the same reason: a link is not damage. A link in the place of a partition's file
+// concerns that partition only, and Open refuses it. Entries that cannot be examined are left to
 // recovery.
 func refuseLinks(root string) error {
 	names := []string{"lock", "namespace.json", "clean"}
@@ -23,7 +23,7 @@ func refuseLinks(root string) error {
 	for i := range PartitionID(format.MaxPartitions) {
 		dir := format.PartitionDir(i)
 		is := func(e disk.Entry) bool { return e.Name == filepath.Base(dir) }
-		if err == nil && !slices.ContainsFunc(there, is) { // with an error each is looked for
+		if err == nil && !slices.ContainsFunc(there, is) { // with an error each is tried
 			continue
 		}
 		wal := filepath.Join(dir, "wal")
@@ -40,7 +40,7 @@ func refuseLinks(root string) error {
 		chapters, _ := disk.OS{}.ReadDir(path)
 		for _, e := range chapters {
 			if _, ok := format.ChapterID(e.Name); !ok {
-				continue // it does not belong to the log, whatever it is
+				continue // it does not belong to the log
 			}
 			if err := disk.Plain(filepath.Join(path, e.Name)); err != nil {
 				return err

@@ -1,20 +1,20 @@
 package log
 
-// Memory is what is asked before something is kept in memory (docs/decisions/0041). Its methods may
-// be called by several goroutines.
+// Memory is asked before data is kept in memory (docs/decisions/0041). Its methods may be called by
+// several goroutines.
 type Memory interface {
-	// Take takes bytes, and reports whether they may be taken. If not, nothing is.
+	// Take takes bytes if they may be taken, and reports whether they were.
 	Take(bytes int) bool
 	// Owe takes bytes that are needed in any case, even if there are not enough.
 	Owe(bytes int)
-	// Give gives bytes back.
+	// Give returns bytes.
 	Give(bytes int)
-	// Exceeds reports whether more was taken than would be allowed now, leaving out the fixed
-	// bytes, which cannot be given back.
+	// Exceeds reports whether more was taken than would be allowed now. It leaves out the fixed
+	// bytes, which cannot be freed.
 	Exceeds(fixed int) bool
 }
 
-// Unbounded is memory of which there is always enough.
+// Unbounded is a [Memory] that always has enough.
 type Unbounded struct{}
 
 // Take implements [Memory]: there is always some.

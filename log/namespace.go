@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// readNamespace returns what namespace.json says, and the tag that the other files carry.
+// readNamespace returns the contents of namespace.json, and the tag that the other files carry.
 func readNamespace(fsys disk.FS, root string, known []string) (format.Namespace, uint32, error) {
 	p, err := readFile(fsys, filepath.Join(root, format.NamespaceName), format.MaxNamespace)
 	if err != nil {
@@ -18,8 +18,8 @@ func readNamespace(fsys disk.FS, root string, known []string) (format.Namespace,
 	return format.DecodeNamespace(p, known)
 }
 
-// raise makes a directory of an older format one of today's before anything else is written in it
-// (log-format.md 5.4). A crash leaves the one or the other, and either can be opened.
+// raise converts a directory of an older format to the current one before anything else is written
+// in it (log-format.md 5.4). After a crash it has one of the two formats, and either can be opened.
 func (s *store) raise() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -38,8 +38,8 @@ func (s *store) raise() error {
 	return nil
 }
 
-// Space says how many bytes the disk has in all, how many of them are free, and with fewer than how
-// many free ones it has little room.
+// Space returns the size of the disk, its free bytes, and the number of free bytes below which it
+// has little room.
 func (s *store) Space() (total, free, low int64, err error) { return s.reserve.space() }
 
 // Use implements [Store].
@@ -64,7 +64,7 @@ func (s *store) Use(capability string) error {
 	return nil
 }
 
-// rewrite makes namespace.json one of today's format with these capabilities. The caller holds mu.
+// rewrite writes namespace.json in the current format with these capabilities. The caller holds mu.
 func (s *store) rewrite(capabilities []string) error {
 	n := s.ns
 	n.Format, n.Capabilities = format.Directory, capabilities

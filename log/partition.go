@@ -19,17 +19,17 @@ type partition struct {
 	id    PartitionID
 	dir   string
 	err   error // why it is refused
-	// owed is how far this process knew the log to be durable when it recovered it again; LSN 0:
-	// this is the first time.
+	// owed is how far this process knew the log to be durable when it recovered the log again; LSN
+	// 0: this is the first recovery.
 	owed format.Mark
 
 	files fileCache // has a mutex of its own
 
 	lead   sync.Mutex // held by Lead
-	found  *findings  // set once in Open; Lead takes out what it has mended
+	found  *findings  // set once in Open; Lead removes what it has repaired
 	saving sync.Mutex // held by SaveCheckpoint
-	// copying is held for reading by Copy, and from Hold on: no file of the log is replaced by
-	// another kind, or removed, meanwhile.
+	// copying is held for reading by Copy, and from Hold on: meanwhile no file of the log is
+	// replaced by another kind, or removed.
 	copying sync.RWMutex
 
 	sealing chapterSealer
@@ -40,23 +40,23 @@ type partition struct {
 	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
 	manifest format.Manifest // what is on the disk
 
-	// Lead's, and while there is a writer the writer's:
-	noted event.LSN // of the progress note; guarded by its noting
+	// belongs to Lead, and while there is a writer to the writer:
+	noted event.LSN // LSN of the progress note; guarded by the writer's noting
 
 	mu sync.RWMutex // guards what follows
 	// segments are ordered by base; only the last one's end moves.
 	segments []*segment
 	first    event.LSN
 	base     format.Base // LSN 0: there is none
-	end      format.Mark // of the recovered log, or of what a closed writer left
-	// all up to end is synced: after a clean stop, a repair, or a writer's close
+	end      format.Mark // of the recovered log, or of the log as a closed writer left it
+	// everything up to end is synced: after a clean stop, a repair, or a writer's close
 	clean  bool
 	writer *writer
 	poison error
 	ckpts  []format.Checkpoint // usable ones, oldest first
 }
 
-// take adopts what recovery found.
+// take adopts the findings of a recovery.
 func (p *partition) take(f *findings) {
 	p.found, p.segments, p.manifest, p.first, p.end = f, f.segments, f.manifest, f.first, f.end
 	p.sealing.p, p.sealing.tip = p, f.tip
@@ -104,7 +104,7 @@ func (p *partition) Segments() []SegmentInfo {
 	return list
 }
 
-// settledEnd returns the end of the log, and whether a clean marker may vouch for it.
+// settledEnd returns the end of the log, and whether a clean marker may confirm it.
 func (p *partition) settledEnd() (format.Mark, bool) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -171,8 +171,8 @@ func (p *partition) Lead(ctx context.Context) (Writer, error) {
 	return w, nil
 }
 
-// ready refuses a partition that has a writer or failed, and says whether all up to its end is
-// synced.
+// ready refuses a partition that has a writer or failed, and reports whether everything up to its
+// end is synced.
 func (p *partition) ready() (clean bool, err error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -185,8 +185,8 @@ func (p *partition) ready() (clean bool, err error) {
 	return p.clean, nil
 }
 
-// replaceNotes puts good notes in the place of damaged ones while the clean marker still vouches
-// for the end of the log: without it the next start would have to refuse them.
+// replaceNotes replaces damaged notes by good ones while the clean marker still confirms the end of
+// the log. Without it the next start would have to refuse them.
 func (p *partition) replaceNotes() error {
 	for _, name := range p.found.badNotes {
 		path := filepath.Join(p.dir, name)
@@ -208,8 +208,8 @@ func (p *partition) replaceNotes() error {
 	return nil
 }
 
-// start removes what an interrupted creation of a chapter left, begins a chapter and commits the
-// EpochStart.
+// start removes the remains of an interrupted creation of a chapter, begins a chapter and commits
+// the EpochStart.
 func (p *partition) start() (*writer, error) {
 	fsys := p.store.fs
 	for _, stray := range p.found.stray {
@@ -238,7 +238,7 @@ func (p *partition) start() (*writer, error) {
 	return w, nil
 }
 
-// tidy removes, after a successful start, what is not needed any more.
+// tidy removes, after a successful start, files that are no longer needed.
 func (p *partition) tidy() error {
 	for _, t := range p.found.temps {
 		if err := p.remove(t); err != nil {

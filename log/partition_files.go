@@ -44,19 +44,19 @@ func (d partitionFiles) readManifest() (format.Manifest, error) {
 	return format.DecodeManifest(p, d.id, d.tag)
 }
 
-// corrupt says that a place is damaged, and why.
+// corrupt returns an error that says why a place is damaged.
 func (d partitionFiles) corrupt(file string, off int64, lsn event.LSN, reason string, args ...any) error {
 	return d.corruptBy(file, off, lsn, fmt.Sprintf(reason, args...), nil)
 }
 
-// corruptBy is corrupt with an error that is the cause.
+// corruptBy does the same as corrupt, with an error as the cause.
 func (d partitionFiles) corruptBy(file string, off int64, lsn event.LSN, reason string, cause error) *CorruptError {
 	return &CorruptError{
 		Partition: d.id, File: filepath.Join(format.PartitionDir(d.id), file), Offset: off, LSN: lsn, Reason: reason, Cause: cause,
 	}
 }
 
-// decodeVerdict makes a verdict of an error of decoding what stands at a place. It returns other
+// decodeVerdict turns an error of decoding the bytes at a place into a verdict. It returns other
 // errors as they are.
 func (d partitionFiles) decodeVerdict(file string, off int64, lsn event.LSN, err error) error {
 	if errors.Is(err, format.ErrDamaged) {
@@ -65,8 +65,8 @@ func (d partitionFiles) decodeVerdict(file string, off int64, lsn event.LSN, err
 	return err
 }
 
-// readVerdict makes a verdict of an error of reading: what cannot be read is as good as damaged
-// (F10), except for a newer format.
+// readVerdict turns an error of reading into a verdict: a place that cannot be read counts as
+// damaged (F10), except for a newer format.
 func (d partitionFiles) readVerdict(file string, off int64, lsn event.LSN, err error) error {
 	var c *CorruptError
 	if err == nil || errors.As(err, &c) || errors.Is(err, ErrFormat) || errors.Is(err, context.Canceled) ||
@@ -76,12 +76,13 @@ func (d partitionFiles) readVerdict(file string, off int64, lsn event.LSN, err e
 	return d.corruptBy(file, off, lsn, "cannot be read", err)
 }
 
-// verdict makes a verdict of an error about a file that was read or decoded.
+// verdict turns an error about a file that was read or decoded into a verdict.
 func (d partitionFiles) verdict(file string, lsn event.LSN, err error) error {
 	return d.readVerdict(file, 0, lsn, d.decodeVerdict(file, 0, lsn, err))
 }
 
-// readFile returns a small file. Files over limit are damage: nothing we write is longer.
+// readFile returns a small file. Files over limit are damaged, because the broker writes none that
+// is longer.
 func readFile(fsys disk.FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {

@@ -20,8 +20,8 @@ const readWindow = 256 << 10
 
 var readWindows = sync.Pool{New: func() any { return new([readWindow]byte) }}
 
-// locate finds the segment that holds the address, and its end. Segments may be empty: the last one
-// that begins at or before the address is it.
+// locate finds the segment that holds the address, and its end. Segments may be empty; the result
+// is the last one that begins at or before the address.
 func (p *partition) locate(lsn event.LSN) (*segment, event.LSN) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -53,7 +53,7 @@ func (p *partition) ReadInto(b event.Blob, dst []byte) (int, error) {
 
 // ReadBlob implements [Reader].
 func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
-	if _, _, err := p.segmentOf(b); err != nil { // before room is made for it
+	if _, _, err := p.segmentOf(b); err != nil { // before memory is allocated
 		return dst, err
 	}
 	start := len(dst)
@@ -64,8 +64,8 @@ func (p *partition) ReadBlob(b event.Blob, dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// segmentOf finds the segment of a blob, and its end. A blob never leaves its segment; one without
-// bytes stands nowhere, and has none.
+// segmentOf finds the segment of a blob, and its end. A blob never leaves its segment. A blob
+// without bytes has no place and no segment.
 func (p *partition) segmentOf(b event.Blob) (*segment, event.LSN, error) {
 	if b.Size == 0 {
 		return nil, 0, nil
@@ -80,7 +80,7 @@ func (p *partition) segmentOf(b event.Blob) (*segment, event.LSN, error) {
 	return s, end, nil
 }
 
-// readInto reads a blob, and what lies behind it in the segment, which ends at end: see [Reader].
+// readInto reads a blob, and the bytes after it in the segment, which ends at end: see [Reader].
 // All bodies that leave a log are read here.
 func (p *partition) readInto(s *segment, end event.LSN, b event.Blob, dst []byte) (int, error) {
 	if s == nil {
@@ -118,8 +118,8 @@ func readBody(c content, dst []byte, off int64) (int, error) {
 	return c.ReadAt(dst, off)
 }
 
-// retry reports whether an error is that of a file whose bytes are elsewhere by now, and finds out
-// where. If not, it returns the error, or what it comes from.
+// retry reports whether an error comes from a file whose bytes are elsewhere by now, and finds
+// their new place. If not, it returns the error, or its cause.
 func (p *partition) retry(s *segment, cause error) (bool, error) {
 	if !errors.Is(cause, fs.ErrNotExist) {
 		return false, cause
@@ -142,7 +142,7 @@ type extent struct {
 	end event.LSN
 }
 
-// extents returns the segments that hold an address from from on and below to.
+// extents returns the segments that hold an address at or after from and below to.
 func (p *partition) extents(from, to event.LSN) []extent {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -155,12 +155,12 @@ func (p *partition) extents(from, to event.LSN) []extent {
 	return list
 }
 
-// errEnough ends [partition.readFrames]: its caller has what it wanted.
+// errEnough ends [partition.readFrames] when its caller needs no more frames.
 var errEnough = errors.New("enough frames were read")
 
 // readFrames calls each with the frames of an open segment, from the one that begins at an address
-// on. A start has judged them, so the first that is not as it was ends it. It is a walk that reads
-// headers; each may ask it for the rest of the frame.
+// on. A start has judged them, so it ends at the first one that differs. It is a walk that reads
+// headers; each may read the rest of a frame through it.
 func (p *partition) readFrames(ctx context.Context, e extent, c content, at event.LSN, each func(w *walk, off int64, h *format.Header) error) error {
 	buf := readWindows.Get().(*[readWindow]byte)
 	defer readWindows.Put(buf)
@@ -196,18 +196,18 @@ func (p *partition) Read(ctx context.Context, from event.LSN) iter.Seq2[Frame, e
 	}
 }
 
-// frameReader reads frames of one segment after the other, and begins again where segments were
+// frameReader reads the frames of one segment after the other, and begins again where segments were
 // replaced meanwhile.
 type frameReader struct {
 	p     *partition
-	next  event.LSN // no frame before it is wanted any more
+	next  event.LSN // frames before it are no longer wanted
 	seg   *segment  // being read
-	begun bool      // next is where a frame ends, so that another one begins there
+	begun bool      // next is the end of a frame, so that another one begins there
 	yield func(Frame, error) bool
-	over  bool // no frame is wanted any more
+	over  bool // no more frames are wanted
 }
 
-// segments reads what is wanted and below an LSN.
+// segments reads the wanted frames below an LSN.
 func (r *frameReader) segments(ctx context.Context, to event.LSN) error {
 	list := r.p.extents(r.next, to)
 	at := r.next
@@ -217,7 +217,7 @@ func (r *frameReader) segments(ctx context.Context, to event.LSN) error {
 		}
 		at = e.end
 	}
-	if at < to { // segments follow one another: some have been removed since the reader began
+	if at < to { // segments are contiguous, so some have been removed since the reader began
 		return fmt.Errorf("%w: partition %d: from LSN %d on", ErrGone, r.p.id, at)
 	}
 	for _, e := range list {

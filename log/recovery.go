@@ -13,21 +13,22 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// recovery goes through the files of one partition: it reads what says where the log begins and
-// ends, sends a [walk] through the segments, and compares (log-format.md 5.3). A start and a survey
-// are the same recovery with two policies: a start stops at the first damaged place and refuses
-// with it, a survey is told of the place and goes on behind it (5.6).
+// recovery reads the files of one partition. It reads the files that say where the log begins and
+// ends, walks through the segments with a [walk], and compares the results (log-format.md 5.3). A
+// start and a survey are the same recovery with two policies. A start stops at the first damaged
+// place and refuses with it. A survey reports the place and continues after it (5.6).
 type recovery struct {
 	files partitionFiles
-	boot  string       // of the running kernel; empty: unknown
+	boot  string       // boot id of the running kernel; empty: unknown
 	clean *format.Mark // where the clean marker says the log ends
-	owed  format.Mark  // how far this process has synced it; LSN 0: it is the first to read it
-	// of a log that a broker writes; nil: the log is nobody's, and all of it is read
+	// how far this process has synced the log; LSN 0: it reads the log for the first time
+	owed format.Mark
+	// set for a log that a broker writes; nil: no broker does, and all of the log is read
 	bound *bound
-	// report is told of a damaged place. An error that it returns ends the recovery. Without it the
-	// first place does, as the error.
+	// report is called with each damaged place. An error that it returns ends the recovery. Without
+	// it, the first place ends the recovery with its error.
 	report func(*CorruptError) error
-	// thorough: sealed files are read whole, which a survey does anyway.
+	// thorough makes the recovery read sealed files whole, as a survey does anyway.
 	thorough bool
 
 	blocks *blockCache // of sealed files
@@ -36,7 +37,7 @@ type recovery struct {
 	out    *findings
 }
 
-// findings is what a recovery makes of a partition's files. Nothing has been changed yet.
+// findings are the results of reading a partition's files. Nothing has been changed yet.
 type findings struct {
 	manifest format.Manifest
 	segments []*segment
@@ -44,22 +45,21 @@ type findings struct {
 	first    event.LSN
 	end      format.Mark // of the good frames
 	solid    event.LSN   // everything below was synced
-	// the kernel that the last run wrote with still runs: what was read may stand in its page cache
-	// alone
+	// the kernel of the last run still runs: what was read may be only in its page cache
 	cached bool
 	clean  bool
-	cut    int64 // bytes behind the end in the last segment's file
+	cut    int64 // bytes after the end in the last segment's file
 	stray  []string
 	temps  []string
-	// what an interrupted sealing left: chapters and sealed files that are not the log
+	// remains of an interrupted sealing: chapters and sealed files that are not part of the log
 	remains  []string
-	tip      format.Run // under way where the first chapter begins
+	tip      format.Run // the run at the start of the first chapter
 	fault    bool
 	report   Recovery
 	stop     event.Stop          // of the last run
 	ckpts    []format.Checkpoint // usable ones, oldest first
 	noted    event.LSN           // progress note
-	badNotes []string            // damaged progress or fault notes that a clean marker made up for
+	badNotes []string            // damaged progress or fault notes that a clean marker replaces
 }
 
 // begin makes the walk, which reads through buf.
@@ -72,13 +72,13 @@ func (r *recovery) begin(buf []byte) {
 // readsWhole reports whether sealed files and bases are read whole.
 func (r *recovery) readsWhole() bool { return r.report != nil || r.thorough }
 
-// damaged applies the policy to an error met at a place: nil says to go on behind it.
+// damaged applies the policy to an error at a place. nil means to continue after it.
 func (r *recovery) damaged(file string, off int64, lsn event.LSN, err error) error {
 	err = r.files.readVerdict(file, off, lsn, err)
 	if err == nil || r.report == nil {
 		return err
 	}
-	// the log of a newer program would have been refused as such before
+	// the log of a newer program would have been refused before
 	if errors.Is(err, ErrFormat) {
 		err = r.files.corrupt(file, off, r.walk.scan.LSN, "%v", err)
 	}
@@ -119,7 +119,7 @@ func (r *recovery) run(ctx context.Context) (*findings, error) {
 		return nil, err
 	}
 	out.end = format.Mark{LSN: s.LSN, Epoch: s.Epoch, Chain: s.Chain}
-	if out.end.LSN > out.first && r.walk.chained { // places before any frame have no chain
+	if out.end.LSN > out.first && r.walk.chained { // a place before any frame has no chain
 		s.Watch[out.end.LSN] = format.Passed{There: true, Chain: s.Chain}
 	}
 	if err := r.ends(notes); err != nil {
@@ -133,7 +133,7 @@ func (r *recovery) run(ctx context.Context) (*findings, error) {
 	return out, nil
 }
 
-// conclude fills in what follows from the recovery as a whole.
+// conclude fills in the results of the recovery as a whole.
 func (r *recovery) conclude(notes []note) {
 	out, s := r.out, &r.walk.scan
 	out.cached = r.boot == "" || r.boot == s.Boot
@@ -151,7 +151,7 @@ func (r *recovery) conclude(notes []note) {
 	p.CutBytes, p.Checkpoints = out.cut, len(out.ckpts)
 }
 
-// stop is how the last run ended.
+// stop returns how the last run ended.
 func (r *recovery) stop() event.Stop {
 	switch {
 	case r.walk.scan.Frames == 0:
@@ -179,7 +179,7 @@ func (r *recovery) takeManifest() error {
 	return r.damaged("manifest", 0, 0, r.files.decodeVerdict("manifest", 0, 0, err))
 }
 
-// readBase looks at the base that the manifest names, if that is good, and at what else there is
+// readBase checks the base that a good manifest names, and the other files among the bases
 // (log-format.md 5.3).
 func (r *recovery) readBase() error {
 	ok, err := r.dirs.checkBases()
@@ -202,10 +202,10 @@ func (r *recovery) readBase() error {
 	return r.damaged(name, 0, named.LSN, r.files.decodeVerdict(name, 0, named.LSN, err))
 }
 
-// checkBase checks that a frame of the log ends where the base stands.
+// checkBase checks that a frame of the log ends at the base.
 func (r *recovery) checkBase() error {
 	b := &r.out.base
-	// all up to where the walk ends has been removed
+	// everything up to the end of the walk has been removed
 	unread := r.bound != nil && (b.LSN > r.out.end.LSN || len(r.out.segments) == 0)
 	if b.LSN <= format.FirstLSN || r.wasSkipped(b.LSN) || unread || r.walk.scan.Watch[b.LSN] == (format.Passed{There: true, Chain: b.Chain}) {
 		return nil
@@ -220,18 +220,17 @@ const (
 	faultName    = "fault"
 )
 
-// memory stands for such a file where it is this process that says so: the file of a disk that
-// failed may have failed with it.
+// memory takes the place of such a file's name when this process itself knows how far the log was
+// durable. The file may have been lost with a disk that failed.
 const memory = "the process that wrote it"
 
-// note is what one of these files says.
+// note is the content of one of these files.
 type note struct {
 	name string
 	format.Mark
 }
 
-// readNotes reads the notes that are there and good, and has the scanner watch what stands at their
-// LSNs.
+// readNotes reads the good notes, and makes the scanner watch the places at their LSNs.
 func (r *recovery) readNotes() (notes []note, err error) {
 	if r.bound != nil {
 		return r.setBound(), nil
@@ -260,8 +259,8 @@ func (r *recovery) readNotes() (notes []note, err error) {
 	return notes, nil
 }
 
-// readMark reads progress or fault; nil when it is absent or no good. While a clean marker vouches
-// for the end, a damaged one is no error.
+// readMark reads progress or fault; nil when it is absent or bad. While a clean marker confirms the
+// end, a damaged one is not an error.
 func (r *recovery) readMark(name string, kind format.Note) (*format.Mark, error) {
 	p, err := r.files.readNote(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -289,8 +288,7 @@ func (r *recovery) discard(file string, err error) {
 		Discard{File: filepath.Join(format.PartitionDir(r.files.id), file), Reason: err.Error()})
 }
 
-// ends compares the end of the log, as far as it is known, with what the notes and the clean marker
-// say.
+// ends compares the end of the log, as far as it is known, with the notes and the clean marker.
 func (r *recovery) ends(notes []note) error {
 	for _, n := range notes {
 		if r.wasSkipped(n.LSN) {
@@ -309,13 +307,12 @@ func (r *recovery) ends(notes []note) error {
 			end.LSN, end.Epoch, c.LSN, c.Epoch)})
 }
 
-// wasSkipped reports whether nothing can be said about a place, since it may have been among what was
-// passed over.
+// wasSkipped reports whether a place is unknown because it may have been skipped.
 func (r *recovery) wasSkipped(at event.LSN) bool {
 	return r.walk.lost && !r.walk.scan.Watch[at].There && (at <= r.out.end.LSN || !r.walk.sure)
 }
 
-// checkNote checks that the log holds what a note says was durable.
+// checkNote checks that the log reaches as far as a note says it was durable.
 func (r *recovery) checkNote(n note) error {
 	endFile, endOff := r.endPlace()
 	file, end := n.name, r.out.end
@@ -338,7 +335,7 @@ func (r *recovery) checkNote(n note) error {
 	return nil
 }
 
-// endPlace is where the good frames end, as file and offset.
+// endPlace returns the file and the offset where the good frames end.
 func (r *recovery) endPlace() (string, int64) {
 	if n := len(r.out.segments); n > 0 {
 		s := r.out.segments[n-1]
@@ -347,7 +344,7 @@ func (r *recovery) endPlace() (string, int64) {
 	return "wal", 0
 }
 
-// listCheckpoints reads the headers of what lies in checkpoints/; what is no good is discarded,
+// listCheckpoints reads the headers of the files in checkpoints/. Bad files are discarded and are
 // never fatal (F6).
 func (r *recovery) listCheckpoints() []format.Checkpoint {
 	entries, err := r.files.readDir("checkpoints")
@@ -383,17 +380,17 @@ func (r *recovery) listCheckpoints() []format.Checkpoint {
 	return list
 }
 
-// keepCheckpoints leaves those that are of this log, or may be.
+// keepCheckpoints keeps those that belong to this log, or may belong to it.
 func (r *recovery) keepCheckpoints(list []format.Checkpoint) {
 	for _, c := range list {
 		name := filepath.Join("checkpoints", format.CheckpointName(c.LSN))
 		switch {
 		case r.wasSkipped(c.LSN):
 			r.out.ckpts = append(r.out.ckpts, c)
-		case c.LSN > r.out.end.LSN && r.bound != nil: // of what came since
+		case c.LSN > r.out.end.LSN && r.bound != nil: // later than the bound
 		case c.LSN > r.out.end.LSN:
 			r.discard(name, fmt.Errorf("log ends at LSN %d before it", r.out.end.LSN))
-		case c.LSN < r.out.base.LSN: // the log begins behind it
+		case c.LSN < r.out.base.LSN: // the log begins after it
 			r.out.remains = append(r.out.remains, name)
 		case c.LSN < r.out.first || c.LSN > format.FirstLSN && r.walk.scan.Watch[c.LSN] != (format.Passed{There: true, Chain: c.Chain}):
 			r.discard(name, errors.New("is of another log"))
@@ -403,8 +400,8 @@ func (r *recovery) keepCheckpoints(list []format.Checkpoint) {
 	}
 }
 
-// judge says of a frame that is not good why it is damaged (log-format.md 5.3), or errTail, which
-// is noted.
+// judge returns why a bad frame is damaged (log-format.md 5.3), or errTail after it has noted the
+// tail.
 func (r *recovery) judge(off int64, base event.LSN, v format.Verdict, last bool) error {
 	s := &r.walk.scan
 	switch {
@@ -420,7 +417,7 @@ func (r *recovery) judge(off int64, base event.LSN, v format.Verdict, last bool)
 		return err
 	}
 	if written == 0 {
-		return errTail // room for the frame that did not come
+		return errTail // preallocated room for a frame that was never written
 	}
 	sameBoot := r.boot != "" && r.boot == s.Boot && !r.out.fault
 	reason, err := s.Classify(off, written, base, v, sameBoot)
@@ -433,7 +430,7 @@ func (r *recovery) judge(off int64, base event.LSN, v format.Verdict, last bool)
 	return r.cut(off, written, v.Reason)
 }
 
-// cut notes what is behind the good frames, and the name of the file that is to keep it.
+// cut notes the bytes after the good frames, and the name of the file that will keep them.
 func (r *recovery) cut(off, written int64, reason string) error {
 	sum, err := r.walk.scan.Win.Sum(off, written)
 	if err != nil {

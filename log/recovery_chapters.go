@@ -9,9 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a recovery goes from chapter to chapter, and in them from file to file.
+// This file goes through the chapters of a log, and through the files of each, during recovery.
 
-// chapters goes through those of the manifest, or if it is not good through those of the directory.
+// chapters goes through the chapters of the manifest. If the manifest is bad, it goes through those
+// of the directory.
 func (r *recovery) chapters(ctx context.Context) error {
 	list, there, err := r.dirs.chapters(r.walk.scan.Chapter)
 	if there == nil {
@@ -35,7 +36,7 @@ func (r *recovery) chapters(ctx context.Context) error {
 	return nil
 }
 
-// jumpUnsealed goes to where the first chapter begins, when those in front of it were removed
+// jumpUnsealed goes to the start of the first chapter if the chapters before it were removed
 // unsealed.
 func (r *recovery) jumpUnsealed() {
 	m := &r.out.manifest
@@ -82,8 +83,8 @@ func (r *recovery) chapter(ctx context.Context, c format.Chapter, last bool) err
 	return nil
 }
 
-// enter compares where a chapter begins with where the one before it ended, and goes there. listed:
-// the manifest says where it begins.
+// enter compares the start of a chapter with the end of the one before it, and goes there. listed
+// means that the manifest says where it begins.
 func (r *recovery) enter(c format.Chapter, listed bool) error {
 	s := &r.walk.scan
 	var err error
@@ -103,8 +104,8 @@ func (r *recovery) enter(c format.Chapter, listed bool) error {
 	return err
 }
 
-// isSegment compares a file's name, the index of its first frame, with the frames counted so far,
-// and reports whether it is a segment's.
+// isSegment compares a file's name, which is the index of its first frame, with the number of
+// frames so far. It reports whether the file is a segment.
 func (r *recovery) isSegment(chapter string, e disk.Entry) (bool, error) {
 	s := &r.walk.scan
 	index, ok := format.SegmentIndex(e.Name)

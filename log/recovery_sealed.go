@@ -11,11 +11,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a recovery goes through the sealed files (log-format.md 5.3). A start believes them by their
-// ends; a survey, and a start that is to be thorough, reads all of them as it reads chapters.
+// This file goes through the sealed files during recovery (log-format.md 5.3). A start trusts their
+// ends. A survey, and a thorough start, read all of them as they read chapters.
 
-// sealedFiles goes through those of the manifest, or if it is not good through those of the
-// directory.
+// sealedFiles goes through the sealed files of the manifest. If the manifest is bad, it goes
+// through those of the directory.
 func (r *recovery) sealedFiles(ctx context.Context) error {
 	list, err := r.dirs.sealedFiles()
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *recovery) sealedFiles(ctx context.Context) error {
 	return nil
 }
 
-// believe takes a sealed file for what the manifest and its footer say.
+// believe accepts a sealed file as its manifest entry and its footer describe it.
 func (r *recovery) believe(seg *segment, k *sealedKind) error {
 	s := &r.walk.scan
 	file, f, err := k.file(r.files.open)
@@ -60,15 +60,15 @@ func (r *recovery) believe(seg *segment, k *sealedKind) error {
 		return err
 	}
 	r.take(&f.Footer)
-	if b := r.bound; b != nil && seg.end > b.at.LSN { // sealed since
+	if b := r.bound; b != nil && seg.end > b.at.LSN { // sealed after the bound was read
 		seg.end = b.at.LSN
 		s.LSN, s.Chain, s.Epoch = b.at.LSN, b.at.Chain, b.at.Epoch
 	}
 	return nil
 }
 
-// jumpTo goes to where a sealed file begins when something was removed in front of it, and reports
-// whether that is so.
+// jumpTo goes to the start of a sealed file if files before it were removed, and reports whether
+// that is so.
 func (r *recovery) jumpTo(named *format.SealedFile) bool {
 	m := &r.out.manifest
 	if m.Removed == 0 || named.First > m.Removed || len(r.out.segments) > 0 && named.First == r.walk.scan.LSN {
@@ -80,23 +80,22 @@ func (r *recovery) jumpTo(named *format.SealedFile) bool {
 	return true
 }
 
-// checkPlace checks that a file goes on from what was walked through before it, as far as that is
-// known, and that no frames are wanted of a file of bodies.
+// checkPlace checks that a file continues the walk, as far as the state of the walk is known, and
+// that no frames are needed from a file of bodies.
 func (r *recovery) checkPlace(f *sealed.Footer) error {
 	w, m := r.walk, &r.out.manifest
 	s := &w.scan
 	if w.sure && w.chained && w.reigned && (f.First != s.LSN || f.Chain != s.Chain || f.Before != s.Epoch) {
 		return fmt.Errorf("%w: does not follow the preceding file, which ends at LSN %d", format.ErrDamaged, s.LSN)
 	}
-	// else it is not known, or of one file alone
+	// otherwise that is unknown, or only one file is read
 	if f.Alone && f.End > m.Removed && len(m.Sealed) > 0 {
 		return fmt.Errorf("%w: has only bodies, but the log begins at LSN %d", format.ErrDamaged, m.Begin())
 	}
 	return nil
 }
 
-// passIn answers what stands at the LSNs that notes and checkpoints name in a file that is
-// believed.
+// passIn records which frames of a trusted file are at the LSNs that notes and checkpoints name.
 func (r *recovery) passIn(seg *segment, c *sealedContent) error {
 	var asked []event.LSN
 	for lsn := range r.walk.scan.Watch {
@@ -104,7 +103,7 @@ func (r *recovery) passIn(seg *segment, c *sealedContent) error {
 			asked = append(asked, lsn)
 		}
 	}
-	if len(asked) == 0 || c.sealed.Footer.Alone { // of such a file nobody knows any more
+	if len(asked) == 0 || c.sealed.Footer.Alone { // such a file has no frames
 		return nil
 	}
 	slices.Sort(asked)
@@ -132,7 +131,7 @@ func (r *recovery) passIn(seg *segment, c *sealedContent) error {
 	return nil
 }
 
-// take moves on behind a file.
+// take moves on to the end of a file.
 func (r *recovery) take(f *sealed.Footer) {
 	s := &r.walk.scan
 	s.LSN, s.Chain, s.Epoch, s.Boot = f.End, f.Last, f.Epoch, f.Boot
@@ -144,7 +143,7 @@ func (r *recovery) take(f *sealed.Footer) {
 	r.walk.answerWatch()
 }
 
-// readSealed reads every frame of a sealed file, and every byte of the rest.
+// readSealed reads every frame of a sealed file, and all of its other bytes.
 func (r *recovery) readSealed(ctx context.Context, seg *segment, k *sealedKind) error {
 	s, name := &r.walk.scan, k.path()
 	jumped := r.jumpTo(&k.named)
@@ -183,8 +182,8 @@ func (r *recovery) readSealed(ctx context.Context, seg *segment, k *sealedKind) 
 	return r.checkFrames(ctx, seg, k, f, check)
 }
 
-// checkFrames reads the frames of a sealed file, and makes its indexes again of them. check is nil
-// where they are damaged.
+// checkFrames reads the frames of a sealed file, and builds its indexes again from them. check is
+// nil if the indexes are damaged.
 func (r *recovery) checkFrames(ctx context.Context, seg *segment, k *sealedKind, f *sealed.File, check *sealed.Check) error {
 	s, name := &r.walk.scan, k.path()
 	frames := s.Frames
@@ -209,7 +208,7 @@ func (r *recovery) checkFrames(ctx context.Context, seg *segment, k *sealedKind,
 		return r.damaged(name, 0, s.LSN, r.files.corrupt(name, 0, s.LSN, "its frames do not end as the manifest says"))
 	}
 	if check == nil || !r.walk.sure || s.LSN != k.named.End || s.Frames-frames != f.Footer.Frames {
-		return nil // the frames that indexes would be made of are not all there
+		return nil // some of the frames for the indexes are missing
 	}
 	if at, err := check.Result(); err != nil {
 		return r.damaged(name, at, k.named.First, r.files.corrupt(name, at, k.named.First, "%v", err))
@@ -217,7 +216,7 @@ func (r *recovery) checkFrames(ctx context.Context, seg *segment, k *sealedKind,
 	return nil
 }
 
-// passBodies goes on behind a file of bodies, all of which was read.
+// passBodies moves on to the end of a file of bodies, which was read whole.
 func (r *recovery) passBodies(seg *segment, f *sealed.File) error {
 	err := r.checkPlace(&f.Footer)
 	if err != nil {

@@ -7,10 +7,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Reopen implements [Store]. It is the recovery of a start, of one partition (docs/decisions/0044):
-// only what stands in the files counts, and nothing that this process remembers of the log, except
-// how far it was synced: if the files hold less than that, or, of a log that this process has
-// closed in order, end elsewhere, the partition is refused (docs/decisions/0069).
+// Reopen implements [Store]. It is the recovery of a start for one partition (docs/decisions/0044).
+// Only the files count. Of what this process remembers of the log it uses only how far the log was
+// synced. If the files hold less than that, or if a log that this process has closed in order ends
+// elsewhere, the partition is refused (docs/decisions/0069).
 func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	s.reopening.Lock()
 	defer s.reopening.Unlock()
@@ -42,15 +42,15 @@ func (s *store) Reopen(ctx context.Context, id PartitionID) (Partition, error) {
 	return p, nil
 }
 
-// requiredEnd is where the log of a partition that nobody writes to must end; nil: wherever its good
-// frames do. It refuses one that is written to.
+// requiredEnd returns where the log of a partition without a writer must end; nil: wherever its
+// good frames end. It refuses a partition with a writer.
 func (p *partition) requiredEnd() (*format.Mark, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	switch {
 	case p.writer != nil && !p.writer.released.Load():
 		return nil, fmt.Errorf("log: partition %d has a writer", p.id)
-	case p.err != nil: // nobody has written to it since the directory was opened
+	case p.err != nil: // not written since the directory was opened
 		return p.store.cleanMark(p.id), nil
 	case p.clean && p.poison == nil:
 		end := p.end
@@ -59,9 +59,9 @@ func (p *partition) requiredEnd() (*format.Mark, error) {
 	return nil, nil
 }
 
-// promisedMark is how far this process knows the log of a partition to be durable; LSN 0: it knows
-// nothing. What is below may have been acknowledged. It is what the last writer has synced, in
-// files that are no sealed ones yet, or where it has left the log.
+// promisedMark returns how far this process knows the log of a partition to be durable; LSN 0:
+// unknown. Everything below may have been acknowledged. The mark is what the last writer has
+// synced, in files that are not sealed yet, or where it has left the log.
 func promisedMark(p *partition, clean *format.Mark) format.Mark {
 	p.mu.RLock()
 	w, mark := p.writer, p.owed

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// repairBytes is how much of a segment is written again at a time.
+	// repairBytes is how much of a segment is rewritten at a time.
 	repairBytes = 1 << 20
-	// maxHeldTail is how much of a tail is held in memory where there is no room for a copy of it
-	// beside it.
+	// maxHeldTail is how much of a tail is held in memory if there is no room on the disk for a
+	// copy of it.
 	maxHeldTail = 16 << 20
 )
 
 // cutTails repairs the partitions whose logs end in a tail, one after the other, before any
 // partition of this run is led. A copy of a tail that does not fit fills the disk until it is
-// removed again: others that had begun their chapters meanwhile would find no room for their
-// manifests, and fail where there is enough for everybody.
+// removed again. Other partitions that had begun their chapters meanwhile would find no room for
+// their manifests, and fail although there is enough for all.
 func (s *store) cutTails() {
 	s.cutting.Lock()
 	defer s.cutting.Unlock()
@@ -34,14 +34,13 @@ func (s *store) cutTails() {
 			continue
 		}
 		if err := p.repair(); err != nil {
-			_ = p.failRepair(err) // its Lead says so
+			_ = p.failRepair(err) // its Lead returns the error
 		}
 	}
 }
 
-// repair makes the last segment file durable and ends it behind its good frames (log-format.md
-// 5.4). It needs no room but for the tail, if there is one, and for that only what it gives back
-// right after.
+// repair makes the last segment file durable and ends it after its good frames (log-format.md 5.4).
+// It needs room only for a tail, and frees as much right after.
 func (p *partition) repair() error {
 	p.mu.RLock()
 	n := len(p.segments)
@@ -77,9 +76,9 @@ func (p *partition) repair() error {
 	return nil
 }
 
-// rewrite writes what stands between two places of a file once more. After a failed sync the page
-// cache may show what the disk lacks, and take it for written (F9): a sync alone would not bring it
-// there.
+// rewrite writes the bytes between two places of a file again. After a failed sync the page cache
+// may show bytes that the disk lacks, and count them as written (F9). A sync alone would not write
+// them.
 func rewrite(f disk.File, from, to int64) error {
 	buf := make([]byte, min(repairBytes, max(to-from, 0)))
 	for from < to {
@@ -95,9 +94,9 @@ func rewrite(f disk.File, from, to int64) error {
 	return nil
 }
 
-// cutTail ends the file behind its good frames and syncs it. A tail goes to a side file before.
-// Where the disk has no room for both, it is held in memory meanwhile, and is lost when the process
-// dies just then: nobody was promised it.
+// cutTail ends the file after its good frames and syncs it. Before that it copies a tail to a side
+// file. If the disk has no room for both, the tail is held in memory meanwhile. It is lost if the
+// process dies at that moment, which is allowed because the tail was never acknowledged.
 func (p *partition) cutTail(f disk.File, good int64) error {
 	cut := p.found.cut
 	if cut == 0 {
@@ -130,7 +129,7 @@ func (p *partition) cutTail(f disk.File, good int64) error {
 	return err
 }
 
-// sideFile is where the tail goes; it makes the directory.
+// sideFile makes the directory for the tail and returns the path of its file.
 func (p *partition) sideFile() (string, error) {
 	if err := disk.MakeDir(p.store.fs, filepath.Join(p.dir, "cut")); err != nil {
 		return "", err
@@ -139,7 +138,7 @@ func (p *partition) sideFile() (string, error) {
 	return filepath.Join(p.store.root, p.found.report.CutFile), p.store.fs.SyncDir(p.dir)
 }
 
-// end makes the file end there, durably.
+// end truncates the file to size, durably.
 func end(f disk.File, size int64) error {
 	if now, err := f.Size(); err != nil {
 		return err
@@ -154,7 +153,7 @@ func end(f disk.File, size int64) error {
 // copyTo writes n bytes to a durable file of that name.
 func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
 	return disk.Write(fsys, name, func(dst disk.File) error {
-		// not the files' own methods: all I/O is plain reads and writes
+		// without the files' own methods: all I/O is plain reads and writes
 		copied, err := io.CopyBuffer(struct{ io.Writer }{dst}, src, make([]byte, min(repairBytes, max(n, 1))))
 		if err == nil && copied != n {
 			err = io.ErrUnexpectedEOF
@@ -163,9 +162,9 @@ func copyTo(fsys disk.FS, src io.Reader, n int64, name string) error {
 	})
 }
 
-// failRepair stops the partition. A sync that failed may have dropped frames that were good, so the
-// next start must judge the tail as one that a failed sync left; unless a note about an earlier
-// failure says so already. What is sure to be durable is what the chapter began with.
+// failRepair stops the partition. A failed sync may have dropped good frames, so the next start
+// must judge the tail as one left by a failed sync, unless a note about an earlier failure already
+// says so. Only the state at the start of the chapter is certainly durable.
 func (p *partition) failRepair(cause error) error {
 	err := p.fail(fmt.Errorf("repair: %w", cause))
 	p.listing.Lock()
@@ -177,10 +176,10 @@ func (p *partition) failRepair(cause error) error {
 	return err
 }
 
-// noteFault leaves, once, how far the log was durable for the next start (log-format.md 5.2).
+// noteFault records once, for the next start, how far the log was durable (log-format.md 5.2).
 func (p *partition) noteFault(durable format.Mark) {
 	note := format.Fault.Encode(p.id, p.store.tag, durable)
-	// without patience: the end is near
+	// without patience, because the writer is about to end
 	if err := disk.Replace(p.store.opts.FS, filepath.Join(p.dir, faultName), note); err != nil {
 		p.store.opts.Logger.Error("fault note not written", "partition", p.id, "error", err)
 	}

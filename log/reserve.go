@@ -12,39 +12,41 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/disk"
 )
 
-// Room is how much room there is for a data directory (docs/decisions/0039). More is worse.
+// Room is how much room there is for a data directory (docs/decisions/0039). Higher values mean
+// less room.
 type Room uint8
 
 const (
 	RoomEnough Room = iota
-	// less is free than [Options.LowBytes]: what makes the log grow for good should be refused
+	// less is free than [Options.LowBytes]: operations that make the log grow permanently should be
+	// refused
 	RoomLow
-	RoomCritical // nothing but the reserve: what can wait should be refused
-	RoomNone     // the reserve is used up, too: what is written waits
+	RoomCritical // only the reserve is left: operations that can wait should be refused
+	RoomNone     // the reserve is used up as well: writes wait
 )
 
 func (r Room) String() string { return [...]string{"enough", "low", "critical", "none"}[r] }
 
 const (
 	ballastName = "ballast"
-	// smallestShare is the part of a small disk that the reserve takes at most: one in this many.
-	// So are the shares below.
+	// smallestShare limits the reserve to one in smallestShare bytes of a small disk. The shares
+	// below are used in the same way.
 	smallestShare = 8
-	// lastShare is the part of the reserve that is for what was taken already: with no more of it
-	// left there is no room.
+	// lastShare is the part of the reserve for frames that were already accepted. When no more than
+	// that is left, there is no room.
 	lastShare = 8
-	// pieceShare is the part of the reserve that is given away at a time, at least.
+	// pieceShare is the part of the reserve that is released at a time, at least.
 	pieceShare = 16
 	// startBytes is what a start needs for each partition: a segment file, a manifest, notes, and
-	// for a moment the copy of a tail.
+	// temporarily the copy of a tail.
 	startBytes = 1 << 20
-	// lookEvery is the least time between two times that the disk is asked for its room.
+	// lookEvery is the minimum interval between two queries of the disk's free space.
 	lookEvery = time.Second / 2
 )
 
 // reserve keeps room on the disk with a file, the ballast, for when the disk is full: settlements
-// are written in the room that it gives up. It is filled up again before anything else when there
-// is room. Its contents mean nothing, and it may be missing.
+// are written in the room that it frees. When there is room, the reserve is refilled before
+// anything else. The file's contents mean nothing, and it may be missing.
 type reserve struct {
 	// set once in open
 	fs       disk.FS
@@ -62,19 +64,19 @@ type reserve struct {
 	opened  bool
 	file    disk.File // nil: there is none
 	has     int64
-	dropped bool // it was removed, because it could not be cut; it is made again
-	failed  bool // something found no room since the reserve was whole
+	dropped bool // it was removed, because it could not be truncated; it is made again
+	failed  bool // a write found no room since the reserve was whole
 	free    disk.Space
 	looked  time.Time
 }
 
-// roomSince is a state, and since when the disk has been in it.
+// roomSince is a state, and when the disk entered it.
 type roomSince struct {
 	room  Room
 	since time.Time
 }
 
-// is returns the state, and since when the disk has been in it.
+// is returns the state, and when the disk entered it.
 func (r *reserve) is() roomSince {
 	if s := r.state.Load(); s != nil {
 		return *s
@@ -82,11 +84,12 @@ func (r *reserve) is() roomSince {
 	return roomSince{}
 }
 
-// room is how much room there is, as far as is known.
+// room returns how much room there is, as far as is known.
 func (r *reserve) room() Room { return r.is().room }
 
-// open makes the reserve, or what the disk has room for. Of a ballast that exists it gives up what
-// a start needs. It is called before the first write of a run; later calls do nothing.
+// open makes the reserve, or as much of it as fits on the disk. From an existing ballast it frees
+// the room that a start needs. It is called before the first write of a run; later calls do
+// nothing.
 func (r *reserve) open(o *Options, partitions int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +126,7 @@ func (r *reserve) open(o *Options, partitions int) {
 	r.judge()
 }
 
-// take opens the ballast, and cuts it if there is less room than a start needs.
+// take opens the ballast, and truncates it if there is less room than a start needs.
 func (r *reserve) take(name string, need int64) (err error) {
 	r.file, err = r.fs.Edit(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -142,8 +145,8 @@ func (r *reserve) take(name string, need int64) (err error) {
 	return nil
 }
 
-// cut shortens the ballast to size. It is synced, because file systems give the room of a file away
-// only once they have recorded that the file has it no more.
+// cut truncates the ballast to size. It syncs the file, because file systems release its room only
+// after they have recorded the new size.
 func (r *reserve) cut(size int64) bool {
 	err := r.file.Truncate(size)
 	if disk.Full(err) {
@@ -153,14 +156,15 @@ func (r *reserve) cut(size int64) bool {
 		r.has = size
 		err = r.file.Sync()
 	}
-	if err != nil { // nothing that was promised is in it
+	if err != nil { // it holds no acknowledged data
 		r.logger.Warn("the reserve gives no room", "error", err)
 	}
 	return r.has == size
 }
 
-// drop removes the ballast, which gives up all of it at once. It is the last resort on file systems
-// that copy a file to cut it, when there is no room for the copy; to remove a file they keep some.
+// drop removes the ballast, which frees all of it at once. It is the last resort on file systems
+// that copy a file to truncate it, when there is no room for the copy. They keep some room for
+// removing files.
 func (r *reserve) drop() bool {
 	r.file.Close()
 	r.file, r.has, r.dropped = nil, 0, true
@@ -174,7 +178,7 @@ func (r *reserve) drop() bool {
 	return err == nil
 }
 
-// give makes room for something that found none, and reports whether it could.
+// give frees room for a write that found none, and reports whether it could.
 func (r *reserve) give(need int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,7 +190,7 @@ func (r *reserve) give(need int64) bool {
 	return given
 }
 
-// wait counts the writers that have found no room, and for which the reserve has none either.
+// wait counts the writers that have found no room even in the reserve.
 func (r *reserve) wait(more int32) {
 	r.waiting.Add(more)
 	r.mu.Lock()
@@ -194,8 +198,7 @@ func (r *reserve) wait(more int32) {
 	r.judge()
 }
 
-// look asks the disk how much room it has, unless somebody has just done so, and fills the reserve
-// up.
+// look asks the disk for its free space, unless that was just done, and refills the reserve.
 func (r *reserve) look() {
 	if !r.mu.TryLock() {
 		return
@@ -211,7 +214,7 @@ func (r *reserve) look() {
 	r.judge()
 }
 
-// ask asks the disk how much room it has. When it does not answer, what was known stands.
+// ask asks the disk for its free space. If the disk does not answer, the last value is kept.
 func (r *reserve) ask() {
 	if r.low == 0 {
 		return
@@ -221,8 +224,9 @@ func (r *reserve) ask() {
 	}
 }
 
-// fill makes the reserve whole if what is free then is enough. After a write that found no room
-// what the disk says does not count, since there may be a quota: it has to give as much again.
+// fill makes the reserve whole if enough room stays free. After a write that found no room the
+// reported free space does not count, because there may be a quota. Then as much must be allocated
+// as a test.
 func (r *reserve) fill() {
 	if r.file == nil && (!r.dropped || !r.recreate()) {
 		r.failed = r.failed && (r.waiting.Load() > 0 || r.dropped)
@@ -241,7 +245,7 @@ func (r *reserve) fill() {
 	}
 }
 
-// recreate makes an empty ballast after it was dropped, and reports whether there is one.
+// recreate makes an empty ballast after it was dropped, and reports whether it could.
 func (r *reserve) recreate() bool {
 	f, err := r.fs.Create(filepath.Join(r.dir, ballastName))
 	if err != nil {
@@ -251,8 +255,8 @@ func (r *reserve) recreate() bool {
 	return true
 }
 
-// judge says what the state is, and logs when it changes. A state ends with a little more free than
-// it begins with, so that it does not come and go all the time.
+// judge computes the state, and logs it when it changes. A state ends with slightly more free space
+// than it begins with, so that it does not flap.
 func (r *reserve) judge() {
 	was, is := r.room(), RoomEnough
 	over := func(limit int64, state Room) bool {
@@ -287,7 +291,7 @@ func (r *reserve) judge() {
 	}
 }
 
-// stateAge is how long the state that ends has lasted.
+// stateAge returns how long the current state has lasted.
 func (r *reserve) stateAge(now time.Time) time.Duration {
 	if s := r.is(); !s.since.IsZero() {
 		return now.Sub(s.since)
@@ -295,7 +299,7 @@ func (r *reserve) stateAge(now time.Time) time.Duration {
 	return 0 // since the start
 }
 
-// close gives the descriptor back.
+// close closes the ballast.
 func (r *reserve) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -305,8 +309,8 @@ func (r *reserve) close() {
 	}
 }
 
-// space is how many bytes the disk has in all, how many of them are free, and with fewer than how
-// many free ones it has little room.
+// space returns the size of the disk, its free bytes, and the number of free bytes below which it
+// has little room.
 func (r *reserve) space() (total, free, low int64, err error) {
 	space, err := r.fs.Free(r.dir)
 	r.mu.Lock()

@@ -16,28 +16,29 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a log that is in use is read again, whole, for rot (docs/decisions/0053). A pass goes through
-// base and manifest, then through the segments that nobody writes any more, by address, and last
-// through the checkpoints. It is the walk of a survey, one file at a time, and takes a lock of the
-// partition only to look at its list of segments.
+// This file reads a log that is in use again, whole, to find rot (docs/decisions/0053). A pass goes
+// through base and manifest, then through the segments that are no longer written, by address, and
+// last through the checkpoints. It is the walk of a survey, one file at a time. It locks the
+// partition only to read its list of segments.
 
-// scrubState is the part of a partition that reads it again.
+// scrubState is the part of a partition that scrubs it.
 type scrubState struct {
 	p *partition
 
-	mu    sync.Mutex // held while a file is read; guards what follows, but for shown
+	mu    sync.Mutex // held while a file is read; guards what follows, except shown
 	state format.Scrub
-	again []event.LSN // what was damaged when the state was saved: looked at first
+	again []event.LSN // addresses of the damage when the state was saved: checked first
 	saved time.Time
 
-	loaded sync.Once                     // before anything else: how far an earlier run had come
-	shown  atomic.Pointer[ScrubProgress] // who asks never waits for a file
+	// before anything else: loads the position of an earlier run
+	loaded sync.Once
+	shown  atomic.Pointer[ScrubProgress] // a caller never waits for a file
 }
 
-// scrubSaveEvery is how often the position is made durable while nothing is found.
+// scrubSaveEvery is how often the position is made durable while no damage is found.
 const scrubSaveEvery = time.Minute
 
-// scrubBase stands for base and manifest among the addresses of what is damaged.
+// scrubBase represents base and manifest among the addresses of damage.
 const scrubBase event.LSN = 1
 
 // Scrubbed implements [Scrubber].
@@ -46,7 +47,7 @@ func (v *scrubState) Scrubbed() ScrubProgress {
 	return *v.shown.Load()
 }
 
-// show publishes how far it has come.
+// show publishes the progress.
 func (v *scrubState) show() {
 	s := &ScrubProgress{Next: v.state.Next, Bytes: v.state.Bytes, Damaged: len(v.state.Damaged), Again: len(v.again) > 0}
 	if v.state.Began != 0 {
@@ -79,7 +80,7 @@ func (v *scrubState) Scrub(ctx context.Context) (found []Damage, over bool, err 
 	} else if v.state.Began == 0 {
 		v.state.Began = p.store.opts.Now().UnixMilli()
 	}
-	var damaged event.LSN // the name of what was read, if it is damaged
+	var damaged event.LSN // address that identifies the file, if it is damaged
 	switch seg := v.closedFrom(at); {
 	case at <= scrubBase:
 		err = s.ends()
@@ -95,7 +96,7 @@ func (v *scrubState) Scrub(ctx context.Context) (found []Damage, over bool, err 
 	if p.sealing.ended.Load() {
 		err = ErrClosed
 	}
-	if err != nil { // nothing is known of what was not read to its end
+	if err != nil { // the result is unknown if the file was not read to its end
 		return nil, false, err
 	}
 	v.state.Bytes += s.bytes
@@ -113,13 +114,13 @@ func (v *scrubState) Scrub(ctx context.Context) (found []Damage, over bool, err 
 	return s.found, over, nil
 }
 
-// end waits until nothing is read any more, which does not take long once sealing has ended.
+// end waits until no file is being read, which is soon after sealing has ended.
 func (v *scrubState) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 }
 
-// note remembers whether what begins at an address was damaged.
+// note records whether the file that begins at an address was damaged.
 func (v *scrubState) note(at, name event.LSN, found []Damage) {
 	damaged := slices.DeleteFunc(slices.Clone(v.state.Damaged), func(l event.LSN) bool { return l == name || l == at })
 	if slices.ContainsFunc(found, func(d Damage) bool { return !d.Spare }) {
@@ -128,7 +129,7 @@ func (v *scrubState) note(at, name event.LSN, found []Damage) {
 	v.state.Damaged = damaged
 }
 
-// firstOf is the first address of the log that a file has.
+// firstOf returns the first address of the log that is in a file.
 func (v *scrubState) firstOf() event.LSN {
 	v.p.mu.RLock()
 	defer v.p.mu.RUnlock()
@@ -138,8 +139,8 @@ func (v *scrubState) firstOf() event.LSN {
 	return v.p.segments[0].base
 }
 
-// load reads how far an earlier run had come. A file that is missing or damaged is no fault: then
-// the pass begins again.
+// load reads the position of an earlier run. A missing or damaged file is not an error: the pass
+// begins again.
 func (v *scrubState) load() {
 	v.saved = v.p.store.opts.Now()
 	p, err := readFile(v.p.store.fs, filepath.Join(v.p.dir, format.ScrubName), format.MaxNote)
@@ -153,8 +154,7 @@ func (v *scrubState) load() {
 	v.show()
 }
 
-// save makes the position durable. Where it cannot, the next run begins where the last saved one
-// was.
+// save makes the position durable. If it cannot, the next run begins at the last saved position.
 func (v *scrubState) save(now time.Time) {
 	v.saved = now
 	p := v.p
@@ -166,8 +166,8 @@ func (v *scrubState) save(now time.Time) {
 	}
 }
 
-// closedFrom is the first segment with an address at or behind one that nobody writes to any more;
-// nil: there is none.
+// closedFrom returns the first segment that is no longer written and has an address at or after
+// one; nil: there is none.
 func (v *scrubState) closedFrom(at event.LSN) *segment {
 	p := v.p
 	p.mu.RLock()
@@ -184,13 +184,13 @@ func (v *scrubState) closedFrom(at event.LSN) *segment {
 type scrub struct {
 	p     *partition
 	ctx   context.Context
-	files partitionFiles // whose fs counts what is read
+	files partitionFiles // its fs counts the bytes read
 	bytes int64
-	piece int // bytes since the last rest
+	piece int // bytes since the last pause
 	found []Damage
 }
 
-// scrubbedFS opens files for a scrub, which rests after each piece of them.
+// scrubbedFS opens files for a scrub, which pauses after each piece of them.
 type scrubbedFS struct {
 	disk.FS
 	of *scrub
@@ -228,8 +228,8 @@ func (f scrubbedFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// damaged takes an error about a file. One that says nothing of the file, or comes of ending the
-// scrub, is returned.
+// damaged records an error about a file. It returns an error that says nothing of the file, or that
+// comes from ending the scrub.
 func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
 	if err == nil || s.ctx.Err() != nil || disk.OutOfDescriptors(err) {
 		return err
@@ -245,7 +245,7 @@ func (s *scrub) damaged(file string, lsn event.LSN, err error) error {
 	return err
 }
 
-// ends reads what says where the log begins and what belongs to it.
+// ends reads the manifest and the base.
 func (s *scrub) ends() error {
 	p := s.p
 	_, err := s.files.readManifest()
@@ -268,8 +268,8 @@ func (s *scrub) ends() error {
 	}
 }
 
-// segment reads a segment as a survey does. If it is replaced or removed meanwhile, nothing is
-// found in it.
+// segment reads a segment as a survey does. If it is replaced or removed meanwhile, its findings
+// are dropped.
 func (s *scrub) segment(seg *segment) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)
@@ -313,7 +313,7 @@ func (s *scrub) segment(seg *segment) error {
 	if err != nil {
 		return err
 	}
-	// it was sealed, written again or removed meanwhile: what was missing had to be
+	// It was sealed, rewritten or removed meanwhile, so its findings mean nothing.
 	if !s.hasSegment(seg) {
 		s.found = nil
 		return nil
@@ -324,18 +324,18 @@ func (s *scrub) segment(seg *segment) error {
 	return nil
 }
 
-// mostDamage is how many places of one file are reported at most.
+// mostDamage limits the number of places that are reported of one file.
 const mostDamage = 1024
 
-// hasSegment reports whether a segment is one of the log still.
+// hasSegment reports whether a segment is still part of the log.
 func (s *scrub) hasSegment(seg *segment) bool {
 	s.p.mu.RLock()
 	defer s.p.mu.RUnlock()
 	return slices.Contains(s.p.segments, seg)
 }
 
-// messagesAt are the messages of a frame whose bodies cannot be read, or all of its messages if all
-// bodies can. nil: the frame cannot be read.
+// messagesAt returns the messages of a frame whose bodies cannot be read, or all of its messages if
+// all bodies can. nil: the frame cannot be read.
 func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
 	p := s.p
 	if lsn < seg.base || lsn >= seg.end {
@@ -351,11 +351,11 @@ func (s *scrub) messagesAt(seg *segment, lsn event.LSN) (list []Message) {
 			list = s.messagesOf(&f)
 		}
 		return errEnough
-	}) // without the frame nothing is known of them
+	}) // without the frame its messages are unknown
 	return list
 }
 
-// messagesOf is messagesAt for a frame that was read.
+// messagesOf does the same as messagesAt for a frame that was read.
 func (s *scrub) messagesOf(f *Frame) []Message {
 	var all, unread []Message
 	var d event.Decoder
@@ -379,8 +379,7 @@ func (s *scrub) messagesOf(f *Frame) []Message {
 	return all
 }
 
-// checkpoints reads the checkpoints that can be used. A damaged one costs the next start time, and
-// nothing else.
+// checkpoints reads the usable checkpoints. A damaged one only makes the next start slower.
 func (s *scrub) checkpoints() error {
 	p := s.p
 	for _, info := range p.Checkpoints() {

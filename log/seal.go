@@ -19,26 +19,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// How a closed chapter becomes a sealed file (log-format.md 3.2, decision 46). Nobody waits for it:
-// it reads files that nobody writes, writes one that nobody reads, and takes a lock of the
-// partition only for as long as the manifest is replaced and the segments change.
+// This file turns a closed chapter into a sealed file (log-format.md 3.2, decision 46). No client
+// waits for it. It reads files that are no longer written, and writes one that is not read yet. It
+// locks the partition only while the manifest is replaced and the segments change.
 
 // chapterSealer is the part of a partition that seals its chapters.
 type chapterSealer struct {
 	p     *partition
-	ended atomic.Bool // another recovery of the partition begins: what is under way is given up
+	ended atomic.Bool // another recovery of the partition begins: running work is abandoned
 
 	mu      sync.Mutex // held while a chapter is sealed; guards what follows
-	tip     format.Run // under way where the first chapter begins: what has to be known to seal it
-	made    bool       // the directory is there, durably
-	stopped error      // why nothing is sealed any more
+	tip     format.Run // the run at the start of the first chapter, which sealing needs
+	made    bool       // the directory exists, durably
+	stopped error      // why no chapter is sealed any more
 }
 
-// errCopied: the log is being copied, and a copy takes what the manifest named when it began.
+// errCopied says that the log is being copied. A copy takes the files that the manifest named when
+// the copy began.
 var errCopied = errors.New("log: a copy is in progress")
 
-// useBlocks makes sealed segments share the blocks that they decompress with those of the whole
-// store.
+// useBlocks makes sealed segments share their decompressed blocks with the whole store.
 func useBlocks(list []*segment, blocks *blockCache) {
 	for _, s := range list {
 		if k, ok := s.kind.(*sealedKind); ok {
@@ -50,13 +50,13 @@ func useBlocks(list []*segment, blocks *blockCache) {
 // Seal implements [Sealer].
 func (p *partition) Seal(ctx context.Context) (bool, error) { return p.sealing.next(ctx) }
 
-// sealHurry says which chapters are sealed as soon as they have ended: those that end there or before.
+// sealHurry is the address up to which chapters are sealed as soon as they have ended.
 type sealHurry struct{ upTo atomic.Uint64 }
 
 // Hurry implements [Sealer].
 func (v *sealHurry) Hurry(upTo event.LSN) { v.upTo.Store(uint64(upTo)) }
 
-// next seals the oldest chapter, if it is time.
+// next seals the oldest chapter if its time has come.
 func (v *chapterSealer) next(ctx context.Context) (bool, error) {
 	p := v.p
 	v.mu.Lock()
@@ -77,7 +77,7 @@ func (v *chapterSealer) next(ctx context.Context) (bool, error) {
 	return false, v.stopped
 }
 
-// due returns the oldest chapter, and where it ends, if it is time to seal it.
+// due returns the oldest chapter and its end, if it is time to seal it.
 func (v *chapterSealer) due() (c format.Chapter, end format.Mark, ok bool) {
 	p := v.p
 	opts := &p.store.opts
@@ -100,7 +100,7 @@ func (v *chapterSealer) due() (c format.Chapter, end format.Mark, ok bool) {
 	return list[0], format.Mark{LSN: list[1].First, Chain: list[1].Chain}, true
 }
 
-// seal takes the steps, in their order.
+// seal takes the steps in their order.
 func (v *chapterSealer) seal(ctx context.Context, c format.Chapter, end format.Mark) error {
 	p := v.p
 	if c.First == end.LSN {
@@ -128,7 +128,7 @@ func (v *chapterSealer) seal(ctx context.Context, c format.Chapter, end format.M
 		return err
 	}
 	if !p.copying.TryLock() {
-		_ = p.remove(k.path()) // made again when the copy is there
+		_ = p.remove(k.path()) // made again after the copy
 		return errCopied
 	}
 	defer p.copying.Unlock()
@@ -145,8 +145,7 @@ func (v *chapterSealer) seal(ctx context.Context, c format.Chapter, end format.M
 	return v.removeChapter(filepath.Join("wal", format.ChapterName(c.ID)))
 }
 
-// end gives up what is under way, and waits until nothing is any more. Nothing will be from then
-// on.
+// end abandons running work, and waits for it to stop. From then on no chapter is sealed.
 func (v *chapterSealer) end() {
 	v.ended.Store(true)
 	v.mu.Lock()
@@ -156,7 +155,7 @@ func (v *chapterSealer) end() {
 	}
 }
 
-// makeDir makes the directory durable, once in a run: an earlier one may have died between making
+// makeDir makes the directory durable, once in a run: an earlier run may have died between making
 // and syncing it.
 func (v *chapterSealer) makeDir() error {
 	p := v.p
@@ -185,7 +184,7 @@ func (v *chapterSealer) segmentsOf(chapter uint32) (list []*segment) {
 	return list
 }
 
-// write makes the file of a chapter, and compares it with that.
+// write makes the sealed file of a chapter, and compares the two.
 func (v *chapterSealer) write(ctx context.Context, r *chapterReader, k *sealedKind) (boot string, err error) {
 	err = v.makeFile(ctx, k, true, func(to io.Writer) (sealed.Footer, error) {
 		return r.write(ctx, to, k, v.tip)
@@ -207,9 +206,9 @@ func (v *chapterSealer) write(ctx context.Context, r *chapterReader, k *sealedKi
 	return boot, err
 }
 
-// makeFile makes the temp file of a sealed file, durable unless told not to sync it, and completes
-// what the manifest is to say of it. write writes it, and compare compares what is read back with
-// what it has to be. An error leaves no file.
+// makeFile makes the temporary file of a sealed file, and completes its entry for the manifest. The
+// file is durable unless sync is false. write writes it; compare checks what is read back. After an
+// error there is no file.
 func (v *chapterSealer) makeFile(ctx context.Context, k *sealedKind, sync bool, write func(io.Writer) (sealed.Footer, error), compare func(*sealed.File, *sealed.Footer) error) (err error) {
 	fsys, name := v.p.store.fs, filepath.Join(v.p.dir, k.path())+disk.TempSuffix
 	defer func() {
@@ -257,7 +256,8 @@ func (v *chapterSealer) openMade(k *sealedKind) (content, error) {
 	return c, nil
 }
 
-// nameFile gives a file that makeFile has made its name. The directory has to be synced.
+// nameFile renames a file that makeFile has made to its final name. The directory must be synced
+// afterwards.
 func (v *chapterSealer) nameFile(k *sealedKind) error {
 	name := filepath.Join(v.p.dir, k.path())
 	err := disk.Later(v.p.store.fs.Rename(name+disk.TempSuffix, name))
@@ -267,7 +267,7 @@ func (v *chapterSealer) nameFile(k *sealedKind) error {
 	return err
 }
 
-// dropEmpty drops a chapter without a frame, which an interrupted start leaves.
+// dropEmpty drops a chapter without a frame, as left by an interrupted start.
 func (v *chapterSealer) dropEmpty(c format.Chapter) error {
 	if !v.p.copying.TryLock() {
 		return errCopied
@@ -282,7 +282,7 @@ func (v *chapterSealer) dropEmpty(c format.Chapter) error {
 }
 
 // relist replaces the manifest by a changed one. change must not modify the lists of the old one.
-// Where it is not known which of the two is on the disk, nothing can be written any more.
+// If it is unknown which of the two is on the disk, writing stops.
 func (v *chapterSealer) relist(change func(*format.Manifest)) error {
 	p := v.p
 	if v.ended.Load() {
@@ -311,8 +311,7 @@ func (v *chapterSealer) relist(change func(*format.Manifest)) error {
 	return p.fail(err)
 }
 
-// replaceSegments puts others in the place of a chapter's segments. Who reads one of the old ones
-// goes on reading it.
+// replaceSegments replaces a chapter's segments by others. Readers of the old ones can finish.
 func (v *chapterSealer) replaceSegments(old, new []*segment) {
 	p := v.p
 	p.mu.Lock()
@@ -322,7 +321,7 @@ func (v *chapterSealer) replaceSegments(old, new []*segment) {
 	p.files.drop(old)
 }
 
-// removeChapter removes the files of a chapter that a sealed file stands for, and its directory.
+// removeChapter removes the files of a chapter that a sealed file replaces, and its directory.
 func (v *chapterSealer) removeChapter(name string) error {
 	p := v.p
 	dir := filepath.Join(p.dir, name)
@@ -341,7 +340,7 @@ func (v *chapterSealer) removeChapter(name string) error {
 	return p.store.fs.SyncDir(filepath.Dir(dir))
 }
 
-// removeRemains removes what an interrupted sealing left.
+// removeRemains removes the remains of an interrupted sealing.
 func (v *chapterSealer) removeRemains() error {
 	p := v.p
 	for _, name := range p.found.remains {
@@ -382,7 +381,7 @@ func (r *chapterReader) write(ctx context.Context, to io.Writer, k *sealedKind, 
 			return err
 		}
 		copy(entry[:], p)
-		// with their padding
+		// including their padding
 		records, err := w.scan.Win.LongBytes(off+h.RecordsAt(), int(h.Entry()-h.RecordsAt()))
 		if err != nil {
 			return err
@@ -414,7 +413,7 @@ func (r *chapterReader) write(ctx context.Context, to io.Writer, k *sealedKind, 
 	return out.Close()
 }
 
-// frames calls each with every frame of the chapter, judged as a start judges it.
+// frames calls each with every frame of the chapter, judged as a start does.
 func (r *chapterReader) frames(ctx context.Context, from format.Run, each func(w *walk, off int64, h *format.Header) error) error {
 	buf := windows.Get().(*[windowBytes]byte)
 	defer windows.Put(buf)

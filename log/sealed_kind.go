@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// sealedKind is how a sealed file keeps the bytes of a chapter: compressed, in blocks that an index
-// finds by address, and not necessarily all bodies.
+// sealedKind keeps the bytes of a chapter in a sealed file: compressed, in blocks that an index
+// finds by address, and not necessarily with all bodies.
 type sealedKind struct {
 	partition PartitionID
 	tag       uint32
@@ -26,7 +26,7 @@ func (k *sealedKind) path() string {
 	return filepath.Join("sealed", format.SealedName(k.named.Chapter, k.named.Revision))
 }
 
-// file opens the file and holds its ends against what the manifest says of it.
+// file opens the file and compares its ends with its manifest entry.
 func (k *sealedKind) file(files opener) (disk.File, *sealed.File, error) {
 	f, err := files(k.path())
 	if err != nil {
@@ -67,17 +67,16 @@ func (k *sealedKind) open(files opener) (content, error) {
 	return &sealedContent{kind: k, file: f, sealed: s}, nil
 }
 
-// sealedContent is the bytes of an open sealed file.
+// sealedContent is the content of an open sealed file.
 type sealedContent struct {
 	kind   *sealedKind
 	file   disk.File
 	sealed *sealed.File
-	// of records and of bodies, read when somebody wants them: most questions need nothing of most
-	// files
+	// of records and of bodies, read when first needed: most queries need nothing from most files
 	parts [2]atomic.Pointer[[]sealed.Block]
 }
 
-// part is the index of the blocks of records or bodies.
+// part returns the index of the blocks of records or bodies.
 func (c *sealedContent) part(of sealed.Part) ([]sealed.Block, error) {
 	if known := c.parts[of].Load(); known != nil {
 		return *known, nil
@@ -97,11 +96,11 @@ func (c *sealedContent) Size() (int64, error) {
 // Close implements [content].
 func (c *sealedContent) Close() error { return c.file.Close() }
 
-// errPartEnds: what was read ends where bytes of the other part begin.
+// errPartEnds ends a read where bytes of the other part begin.
 var errPartEnds = errors.New("log: the part of a sealed file ends here")
 
-// ReadAt implements [content]. It reads on as long as the bytes are of the part that the first one
-// is of: a reader of records reads no bodies, and one of bodies no records.
+// ReadAt implements [content]. It reads on within the part of the first byte: a reader of records
+// reads no bodies, and a reader of bodies no records.
 func (c *sealedContent) ReadAt(dst []byte, off int64) (int, error) {
 	return c.read(dst, off, sealed.Records, sealed.Bodies)
 }
@@ -126,8 +125,8 @@ func (c *sealedContent) read(dst []byte, off int64, likely, other sealed.Part) (
 	return 0, fmt.Errorf("log: address %d: %w", at, event.ErrErased)
 }
 
-// readPart reads from a part as far as addresses follow one another. It returns no error where the
-// part does not have the first one.
+// readPart reads contiguous addresses from a part. It returns no error if the part does not have
+// the first one.
 func (c *sealedContent) readPart(dst []byte, at event.LSN, part sealed.Part) (n int, err error) {
 	blocks, err := c.part(part)
 	if err != nil {
@@ -173,7 +172,7 @@ func (c *sealedContent) has(part sealed.Part, at event.LSN) bool {
 	return err != nil || d.At(at) != nil
 }
 
-// block returns a decompressed one of the blocks of a part.
+// block returns a block of a part, decompressed.
 func (c *sealedContent) block(part sealed.Part, blocks []sealed.Block, i int) (*sealed.Data, error) {
 	k := blockKey{c.kind.partition, c.kind.named.Chapter, c.kind.named.Revision, part, i}
 	return c.kind.blocks.load(k, int(blocks[i].Raw), func() (*sealed.Data, error) {
@@ -185,8 +184,8 @@ func (c *sealedContent) block(part sealed.Part, blocks []sealed.Block, i int) (*
 	})
 }
 
-// frameStart is the LSN of a frame at or before an address, from which a reader can go on: without an
-// index, that of the first one.
+// frameStart returns the LSN of a frame at or before an address, from which a reader can continue.
+// Without an index that is the first frame.
 func (c *sealedContent) frameStart(at event.LSN) event.LSN {
 	blocks, err := c.part(sealed.Records)
 	for i := sealed.Holding(blocks, at); i >= 0 && err == nil; i-- {

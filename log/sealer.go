@@ -19,8 +19,8 @@ type sealer struct {
 }
 
 const (
-	sealEvery = time.Second // how often chapters are looked for that are due
-	sealAgain = time.Minute // after an error that may pass
+	sealEvery = time.Second // how often due chapters are looked for
+	sealAgain = time.Minute // after an error that may be temporary
 )
 
 func (v *sealer) begin(s *store) {
@@ -41,7 +41,7 @@ func (v *sealer) end() {
 	v.done.Wait()
 }
 
-// run seals what is due, until the store ends.
+// run seals due chapters until the store ends.
 func (v *sealer) run(ctx context.Context) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
@@ -68,8 +68,8 @@ func (v *sealer) run(ctx context.Context) {
 	}
 }
 
-// pacedWriter writes a file in pieces, each of which is synced: one sync of all of it at the end
-// would keep those of the logs waiting.
+// pacedWriter writes a file in pieces and syncs each of them. One sync of the whole file at the end
+// would delay the syncs of the logs.
 type pacedWriter struct {
 	ctx  context.Context
 	file disk.File

@@ -9,13 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// segment is a stretch of a log's addresses, and where the bytes are kept. LSNs and positions are
-// addresses in the row of bytes as it was first written, for ever: how a segment keeps them now is
-// its kind's business.
+// segment is a range of a log's addresses, and where its bytes are kept. LSNs and positions are
+// addresses in the sequence of bytes as it was first written, for ever. How a segment keeps its
+// bytes depends on its kind.
 type segment struct {
 	chapter uint32
 	base    event.LSN // address of its first byte
-	// address behind its last written byte; grows in the last segment only, which is hot
+	// address after its last written byte; grows in the last segment only, which is hot
 	end    event.LSN
 	erased uint64 // frames that a walk has found to lack bodies
 	kind   kind
@@ -30,12 +30,12 @@ func (s *segment) info(id PartitionID, end event.LSN) SegmentInfo {
 	return info
 }
 
-// kind is how the bytes of a segment are kept.
+// kind says how the bytes of a segment are kept.
 type kind interface {
-	// path is where the bytes are, below the partition's directory.
+	// path returns the path of the bytes, below the partition's directory.
 	path() string
-	// open gives access to them. It opens files with files, which takes a path below the
-	// partition's directory.
+	// open opens them. It opens files with files, which takes a path below the partition's
+	// directory.
 	open(files opener) (content, error)
 }
 
@@ -47,26 +47,25 @@ func openerOf(fsys disk.FS, dir string) opener {
 	return func(path string) (disk.File, error) { return fsys.Open(filepath.Join(dir, path)) }
 }
 
-// content is the bytes of an open segment. ReadAt takes a distance from the segment's first
-// address, and may be called concurrently. It may return fewer bytes than it was asked for, with
-// any error, but goes on at least to the end of what it begins in: a frame's header, its bodies, or
-// its records. Where bytes of a body are no longer kept it stops, with an error that wraps
-// [event.ErrErased].
+// content is the bytes of an open segment. ReadAt takes an offset from the segment's first address,
+// and may be called concurrently. It may return fewer bytes than requested, with any error, but
+// reads at least to the end of the part it begins in: a frame's header, its bodies, or its records.
+// It stops at bytes of a body that are no longer kept, with an error that wraps [event.ErrErased].
 type content interface {
 	io.ReaderAt
-	// Size is how far the bytes may go, from the first address. There may be room behind the last
-	// written one.
+	// Size returns how far the bytes may reach, from the first address. There may be preallocated
+	// room after the last written byte.
 	Size() (int64, error)
 	io.Closer
 }
 
-// bodies is content that may find a byte of a body faster when it is told that it is one.
+// bodies is content that may find a byte of a body faster when it knows that it is one.
 type bodies interface {
 	ReadBody(dst []byte, off int64) (int, error) // as ReadAt
 }
 
-// hotKind is the kind that is written: a file in which a byte stands where its address is, less the
-// segment's first. The file is the content.
+// hotKind is the kind that is being written: a file in which the offset of a byte is its address
+// minus the segment's first address. The file is the content.
 type hotKind struct {
 	chapter uint32
 	index   uint64 // of its first frame in the chapter
@@ -78,7 +77,7 @@ func (h hotKind) path() string {
 
 func (h hotKind) open(files opener) (content, error) { return files(h.path()) }
 
-// newSegment is an empty one of the hot kind.
+// newSegment returns an empty segment of the hot kind.
 func newSegment(chapter uint32, index uint64, base event.LSN) *segment {
 	return &segment{chapter: chapter, base: base, end: base, kind: hotKind{chapter, index}}
 }

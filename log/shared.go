@@ -13,26 +13,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// How a log is read while a broker writes it (log-format.md 5.7). What the broker has said to be
-// durable stays as it is, whatever becomes of the broker, so a reader ends there; only where the
-// bytes are may change, and that the manifest says.
+// This file reads a log while a broker writes it (log-format.md 5.7). Data that the broker has
+// declared durable never changes, whatever happens to the broker, so a reader ends there. Only the
+// place of the bytes may change, and the manifest names it.
 
 const (
-	// tornReads is how many times a note is read that is being written over.
+	// tornReads is how many times a note is read while it is being overwritten.
 	tornReads = 100
-	// movedReads is how many times the manifest is asked where the bytes of a missing file are now.
+	// movedReads is how many times the manifest is read to find the bytes of a missing file.
 	movedReads = 16
 )
 
-// bound is where a recovery beside a broker ends: what is behind it may not be durable.
+// bound is where a recovery beside a broker ends, because later frames may not be durable.
 type bound struct {
 	pinned bool // it was known before
 	at     format.Mark
-	notes  []note // that say so
+	notes  []note // notes with this bound
 }
 
-// readBound reads how far the log is durable: before the manifest, which then names the chapter
-// that the place is in.
+// readBound reads how far the log is durable. It does so before the manifest is read, which then
+// names the chapter of that place.
 func (r *recovery) readBound() error {
 	b := r.bound
 	if b == nil {
@@ -48,8 +48,9 @@ func (r *recovery) readBound() error {
 	return r.damaged(progressName, 0, 0, r.files.decodeVerdict(progressName, 0, 0, err))
 }
 
-// setBound says at which places the log was durable, and has the walk look for them. The newest
-// chapter is one: what is before it was synced before the manifest named it.
+// setBound sets the places at which the log was durable, and makes the walk look for them. The
+// start of the newest chapter is one of them: everything before it was synced before the manifest
+// named it.
 func (r *recovery) setBound() []note {
 	b := r.bound
 	if c := r.out.manifest.Chapters; len(c) > 0 && !b.pinned {
@@ -65,7 +66,7 @@ func (r *recovery) setBound() []note {
 }
 
 // readProgress reads the progress note of a log that may be written: nil without one. The broker
-// writes over the note before, which may have had the name when it was opened: a note that is
+// overwrites the previous note, which may have had the name when it was opened. A note that is
 // damaged in the same way twice is damaged.
 func (d partitionFiles) readProgress() (*format.Mark, error) {
 	var before []byte
@@ -89,7 +90,7 @@ func (d partitionFiles) readProgress() (*format.Mark, error) {
 	return nil, fmt.Errorf("%w: incomplete at every read", format.ErrDamaged)
 }
 
-// recoverBeside is run for a log that may be written meanwhile.
+// recoverBeside does the same as run for a log that may be written meanwhile.
 func (s *store) recoverBeside(ctx context.Context, r *recovery) (*findings, error) {
 	for range movedReads {
 		try, b := *r, *r.bound
@@ -107,8 +108,8 @@ func (s *store) recoverBeside(ctx context.Context, r *recovery) (*findings, erro
 	return nil, fmt.Errorf("%w: partition %d: its files keep changing", ErrChanged, r.files.id)
 }
 
-// wasMoved reports whether a file that the manifest named is gone, or about to go, and another
-// manifest says by now where its contents are.
+// wasMoved reports whether a file that the manifest named is gone or about to be removed, and a
+// newer manifest names the place of its contents.
 func (r *recovery) wasMoved(file string) bool {
 	_, gone := r.files.fs.Stat(filepath.Join(r.files.root, file))
 	m, err := r.files.readManifest()
@@ -121,8 +122,8 @@ func (r *recovery) wasMoved(file string) bool {
 	})
 }
 
-// checkUnchanged checks that the directory is the one that was opened, and that no later run than the
-// one of an epoch has written its log. A new run says so within a second.
+// checkUnchanged checks that the directory is the one that was opened, and that no later run than
+// that of an epoch has written its log. A new run records itself within a second.
 func (s *store) checkUnchanged(id PartitionID, epoch Epoch) error {
 	if _, err := s.rereadNamespace(); err != nil {
 		return err
@@ -134,7 +135,7 @@ func (s *store) checkUnchanged(id PartitionID, epoch Epoch) error {
 	return nil
 }
 
-// rereadNamespace reads namespace.json again, which must be that of the namespace that was opened.
+// rereadNamespace reads namespace.json again, which must be of the namespace that was opened.
 func (s *store) rereadNamespace() (format.Namespace, error) {
 	ns, _, err := readNamespace(s.fs, s.root, s.opts.Capabilities)
 	if err == nil && ns.ID != s.ns.ID {
@@ -146,8 +147,8 @@ func (s *store) rereadNamespace() (format.Namespace, error) {
 	return ns, err
 }
 
-// relocate finds out where the bytes of a shared log are by now. The end stays, unless all in front
-// of it has been removed.
+// relocate finds the current place of the bytes of a shared log. The end stays, unless everything
+// before it has been removed.
 func (p *partition) relocate() error {
 	p.lead.Lock()
 	defer p.lead.Unlock()
@@ -169,7 +170,8 @@ func (p *partition) relocate() error {
 	return nil
 }
 
-// checkUnchanged checks, when a reader of a shared log is done, that it was one log all the time.
+// checkUnchanged checks, when a reader of a shared log has finished, that it was one log all the
+// time.
 func (p *partition) checkUnchanged() error {
 	if !p.store.opts.Shared {
 		return nil

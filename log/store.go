@@ -30,7 +30,7 @@ const (
 	fewestOpenFiles = 4
 )
 
-// withDefaults fills in what zero means and refuses what makes no sense.
+// withDefaults sets the defaults and refuses impossible values.
 func (o Options) withDefaults(dir string) (Options, error) {
 	o.Partitions = cmp.Or(o.Partitions, defaultPartitions)
 	o.SegmentBytes = cmp.Or(o.SegmentBytes, 8<<20)
@@ -87,15 +87,15 @@ var windows = sync.Pool{New: func() any { return new([windowBytes]byte) }}
 
 type store struct {
 	// set once in Open
-	fs   disk.FS // waits for a descriptor, unless it is only looked at
+	fs   disk.FS // waits for a descriptor, unless the store is read-only
 	root string
 	opts Options
 	tag  uint32
-	logs int // how many there are
+	logs int // number of logs
 	lock io.Closer
-	// of the logs, as the clean marker had them; nil: there was none
+	// ends of the logs in the clean marker; nil: there was none
 	ends  []format.Mark
-	parts []atomic.Pointer[partition] // refused ones have err; Reopen puts others in their place
+	parts []atomic.Pointer[partition] // refused ones have err; Reopen replaces them
 	lease *lease                      // of a shared reader; nil: it has none
 
 	reserve    reserve
@@ -107,20 +107,20 @@ type store struct {
 	reopening sync.Mutex // held by Reopen
 
 	cutting sync.Mutex // guards what follows, and is held while tails are cut
-	cut     bool       // no tail of the run before is left
+	cut     bool       // no tail of the previous run is left
 
 	mu sync.Mutex       // guards the rest
-	ns format.Namespace // its format and capabilities grow, nothing else of it changes
-	// unmarked: the clean marker is known to be gone, so partitions may be written.
+	ns format.Namespace // only its format and capabilities grow
+	// unmarked says that the clean marker is certainly removed, so partitions may be written.
 	unmarked bool
 	fault    error // of removing the marker, or of raising the format
 	closed   bool
 }
 
-// Open takes the data directory, creating it if there is none, and recovers all partitions. A
-// partition that is refused does not stop the others, but for partition 0, whose *CorruptError is
-// returned. Other errors wrap ErrInUse, ErrFormat or the cause. Nothing but the lock file and a new
-// directory is written before Lead.
+// Open opens the data directory, creating it if there is none, and recovers all partitions. A
+// refused partition does not stop the others, except for partition 0, whose *CorruptError is
+// returned. Other errors wrap ErrInUse, ErrFormat or the cause. Before Lead only the lock file and
+// a new directory are written.
 func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	dir, opts, err := opts.at(dir)
 	if err != nil {
@@ -145,8 +145,8 @@ func Open(ctx context.Context, dir string, opts Options) (Store, error) {
 	return s, nil
 }
 
-// Lock takes the lock of a data directory, which it makes if it is not there, and reads nothing.
-// Where another process has the lock it fails with [ErrInUse]. Close gives it back.
+// Lock takes the lock of a data directory, which it creates if necessary, and reads nothing. If
+// another process has the lock, it fails with [ErrInUse]. Close releases the lock.
 func Lock(dir string) (io.Closer, error) {
 	dir, o, err := Options{}.at(dir)
 	if err != nil {
@@ -170,8 +170,8 @@ func (o Options) take(fsys disk.FS, dir string) (io.Closer, error) {
 	return fsys.Lock(filepath.Join(dir, "lock"))
 }
 
-// at finds out where the directory really is, refuses one with links inside, and fills in the
-// options for it.
+// at resolves the directory's real path, refuses one with links inside, and sets the options for
+// it.
 func (o Options) at(dir string) (string, Options, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *store) open(ctx context.Context) error {
 		return fmt.Errorf("log: namespace: %w", err)
 	}
 	s.logs = s.ns.Partitions
-	if s.opts.Shared { // a broker that starts takes the clean marker away
+	if s.opts.Shared { // a broker that starts removes the clean marker
 		s.lease = s.newLease()
 	} else if s.ends, err = s.readClean(); err != nil {
 		return err
@@ -222,8 +222,8 @@ func (s *store) open(ctx context.Context) error {
 	if err := s.recover(ctx); err != nil {
 		return err
 	}
-	// a capability is listed before the first byte that needs it, so by now all are that what was
-	// read needs
+	// a capability is listed before the first byte that needs it, so now every capability is listed
+	// that the bytes read need
 	if s.opts.Shared {
 		s.ns, err = s.rereadNamespace()
 		return err
@@ -234,9 +234,9 @@ func (s *store) open(ctx context.Context) error {
 	return s.part(0).err
 }
 
-// handleMissing judges a directory without a namespace.json: one with chapters or a clean marker in it
-// has lost it and is refused. Another is new, or what an interrupted creation left, and is made
-// unless it is only looked at.
+// handleMissing judges a directory without a namespace.json. One with chapters or a clean marker
+// has lost it and is refused. Any other is new, or the remains of an interrupted creation. It is
+// created unless the store is read-only.
 func (s *store) handleMissing(cause error) error {
 	if _, err := s.fs.Stat(filepath.Join(s.root, "clean")); err == nil {
 		return fmt.Errorf("%w: missing, but the clean marker exists", format.ErrDamaged)
@@ -261,7 +261,7 @@ func (s *store) handleMissing(cause error) error {
 	return s.create()
 }
 
-// create makes a new directory. What an interrupted creation left is made again.
+// create makes a new directory. The remains of an interrupted creation are made again.
 func (s *store) create() error {
 	ns := format.Namespace{ID: s.opts.NamespaceID, Format: format.Directory, Partitions: s.opts.Partitions, Created: s.opts.Now()}
 	tag, err := ns.Tag()
@@ -348,10 +348,10 @@ func (s *store) filesOf(id PartitionID) partitionFiles {
 	return partitionFiles{s.fs, s.root, id, s.tag}
 }
 
-// part is what the store has of a partition now.
+// part returns the current partition of a number.
 func (s *store) part(id PartitionID) *partition { return s.parts[id].Load() }
 
-// all yields what the store has of every partition, by number.
+// all yields the current partitions, by number.
 func (s *store) all() iter.Seq[*partition] {
 	return func(yield func(*partition) bool) {
 		for i := range s.parts {
@@ -362,7 +362,7 @@ func (s *store) all() iter.Seq[*partition] {
 	}
 }
 
-// cleanMark is where a log ends as the clean marker has it; nil: there was none.
+// cleanMark returns the end of a log in the clean marker; nil: there was none.
 func (s *store) cleanMark(id PartitionID) *format.Mark {
 	if s.ends == nil {
 		return nil
@@ -370,12 +370,12 @@ func (s *store) cleanMark(id PartitionID) *format.Mark {
 	return &s.ends[id]
 }
 
-// cachedFiles is how many segment files each partition keeps open for reading.
+// cachedFiles returns how many segment files each partition keeps open for reading.
 func cachedFiles(openFiles, partitions int) int { return max(fewestOpenFiles, openFiles/partitions) }
 
-// Descriptors is how many files a store of that many partitions keeps open while they are written,
-// with [Options.OpenFiles] as given. What it opens for a moment, to begin a segment or to write a
-// checkpoint, comes on top: a few per partition.
+// Descriptors returns how many files a store with that many partitions keeps open while they are
+// written, with [Options.OpenFiles] as given. Files that are opened briefly, to begin a segment or
+// to write a checkpoint, come on top: a few per partition.
 func Descriptors(partitions, openFiles int) int {
 	const (
 		writing = 2 // a segment to write and to sync through
@@ -393,7 +393,8 @@ func (s *store) verdict(ctx context.Context, r *recovery) (*findings, error) {
 	return s.run(ctx, r)
 }
 
-// run reads a partition. A panic is an error, so that other goroutines' work ends in order.
+// run reads a partition. It turns a panic into an error, so that the work of other goroutines ends
+// in order.
 func (s *store) run(ctx context.Context, r *recovery) (out *findings, err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -412,7 +413,7 @@ func (s *store) recoverPartition(ctx context.Context, id PartitionID, clean *for
 	p.files.limit = cachedFiles(s.opts.OpenFiles, len(s.parts))
 	logger := s.opts.Logger.With("partition", id)
 	if err != nil {
-		// told to stop, it says nothing of the partition
+		// a recovery that was stopped says nothing of the partition
 		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			logger.Error("partition refused", "error", err)
 		}
@@ -459,7 +460,8 @@ func (s *store) Open(_ context.Context, id PartitionID) (Partition, error) {
 	return p, nil
 }
 
-// unmark removes the clean marker before the first write of this run, and temp files beside it.
+// unmark removes the clean marker, and temporary files beside it, before the first write of this
+// run.
 func (s *store) unmark() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -489,7 +491,7 @@ func (s *store) unmark() error {
 // Close implements [Store].
 func (s *store) Close() error {
 	s.sealer.end()
-	for p := range s.all() { // another process may have the directory next
+	for p := range s.all() { // another process may use the directory next
 		p.sealing.end()
 		p.baseManager.end()
 		p.scrubState.end()

@@ -11,18 +11,18 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// Summary is what a segment has, as far as that is known without its bodies.
+// Summary describes a segment, as far as that is possible without reading its bodies.
 type Summary struct {
 	SegmentInfo
-	Sealed bool // it is a sealed file, and else one that was written as the log was
-	// it is there for its bodies alone: its events are in front of what the log begins with
+	Sealed bool // it is a sealed file; otherwise it is a file as it was first written
+	// it is kept only for its bodies: its events are before the start of the log
 	Cold            bool
-	Stored          int64 // what it takes on the disk, bytes
+	Stored          int64 // size on the disk, bytes
 	Frames, Records uint64
 	Events          uint64
 	Lowest, Highest event.Time // of its records; 0 without one
 	BodyBytes       uint64
-	ErasedBytes     uint64 // of those, what is no longer kept
+	ErasedBytes     uint64 // bytes of BodyBytes that are no longer kept
 	sealed.Contents
 }
 
@@ -33,7 +33,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 		at := event.LSN(0)
 		rest := func() []extent {
 			list := p.extents(at, end)
-			// no frame is there, only a segment for the first
+			// there is no frame, only a segment for the first one
 			if s, to := p.locate(end); at == 0 && len(list) == 0 && s != nil {
 				list = []extent{{s, min(to, end)}}
 			}
@@ -61,7 +61,7 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 			at, list = e.end, list[1:]
 		}
 		err := p.checkUnchanged()
-		if at > 0 && at < end { // where at is 0 the log has no segment yet
+		if at > 0 && at < end { // with at 0 the log has no segment yet
 			err = fmt.Errorf("%w: partition %d: address %d is in no segment", ErrInternal, p.id, at)
 		}
 		if err != nil {
@@ -70,7 +70,8 @@ func (p *partition) Summaries(ctx context.Context) iter.Seq2[Summary, error] {
 	}
 }
 
-// summary is the summary of a segment: of a sealed file what its footer and its contents say.
+// summary returns the summary of a segment. For a sealed file it is read from the footer and the
+// contents.
 func (p *partition) summary(ctx context.Context, e extent) (Summary, error) {
 	sum := Summary{SegmentInfo: e.seg.info(p.id, e.end)}
 	k, ok := e.seg.kind.(*sealedKind)

@@ -12,19 +12,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Survey is a look at a damaged directory. A start stops at the first damaged place of a partition
-// and refuses with it; a survey is the same walk, told to go on behind the place, and names every
-// one (log-format.md 5.6). In a partition that a start accepts it finds damage only in sealed
-// files, of which a start reads the ends alone. In any other, the first place it finds is the one a
-// start refuses with. It writes nothing and holds no more of a log than a start.
+// Survey is a check of a damaged directory. A start stops at the first damaged place of a partition
+// and refuses with it. A survey is the same walk, but continues after the place and names every one
+// (log-format.md 5.6). In a partition that a start accepts, it finds damage only in sealed files,
+// of which a start reads only the ends. In any other, its first place is the one that a start
+// refuses with. It writes nothing and holds no more of a log in memory than a start.
 type Survey struct {
 	fs    disk.FS
 	root  string
 	boot  string
 	known []string // capabilities
-	share bool     // with a broker that uses the directory
+	share bool     // a broker may use the directory meanwhile
 	lock  io.Closer
-	tag   *uint32       // nil: nobody can say, so that each partition's manifest does
+	tag   *uint32       // nil: unknown, so that each partition's manifest says it
 	ends  []format.Mark // from the clean marker; nil without a good one
 	ids   []PartitionID
 }
@@ -33,13 +33,13 @@ type Survey struct {
 type SurveyResult struct {
 	Frames, Records uint64           // good ones
 	Bytes           int64            // of them
-	Checkpoints     []CheckpointInfo // that may be of this log, newest first
-	Discarded       []Discard        // checkpoints and notes that are no good
+	Checkpoints     []CheckpointInfo // checkpoints that may belong to this log, newest first
+	Discarded       []Discard        // bad checkpoints and notes
 }
 
-// OpenSurvey takes a directory that nobody uses, or shares it. A damaged or lost namespace.json or
-// clean marker, which [Open] reports, does not stop it: it does without. Of the options FS, BootID,
-// Capabilities and Shared count.
+// OpenSurvey opens a directory that is not in use, or shares it. A damaged or lost namespace.json
+// or clean marker, which [Open] reports, does not stop it: the survey does without it. Of the
+// options only FS, BootID, Capabilities and Shared count.
 func OpenSurvey(dir string, opts Options) (*Survey, error) {
 	opts.ReadOnly = true
 	dir, opts, err := opts.at(dir)
@@ -76,7 +76,7 @@ func (s *Survey) open() error {
 	return nil
 }
 
-// listPartitions takes what is there for what there should be.
+// listPartitions uses the existing directories as the list of partitions.
 func (s *Survey) listPartitions() error {
 	entries, err := s.fs.ReadDir(filepath.Join(s.root, "partitions"))
 	if errors.Is(err, fs.ErrNotExist) { // gone as well; the directory itself must be there
@@ -94,10 +94,10 @@ func (s *Survey) listPartitions() error {
 	return nil
 }
 
-// Partitions returns all there are.
+// Partitions returns all partitions.
 func (s *Survey) Partitions() []PartitionID { return s.ids }
 
-// Close gives the directory back.
+// Close releases the directory.
 func (s *Survey) Close() error { return s.lock.Close() }
 
 // Partition calls found with every damaged place of one partition, in the order of the walk. An
@@ -111,7 +111,7 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 		r.clean = &s.ends[id]
 	}
 	var before *CorruptError
-	// a file that should be another one may begin with a frame that is wrong as well
+	// a file in the place of another may also begin with a bad frame
 	r.report = func(c *CorruptError) error {
 		if before != nil && before.File == c.File && before.Offset == c.Offset {
 			return nil
@@ -131,7 +131,7 @@ func (s *Survey) Partition(ctx context.Context, id PartitionID, found func(*Corr
 	return out, nil
 }
 
-// tagOf is the namespace's tag; the manifest's where namespace.json is damaged.
+// tagOf returns the namespace's tag; the manifest's if namespace.json is damaged.
 func (s *Survey) tagOf(id PartitionID) uint32 {
 	if s.tag != nil {
 		return *s.tag
@@ -143,7 +143,8 @@ func (s *Survey) tagOf(id PartitionID) uint32 {
 	return format.TagOf(p)
 }
 
-// OpenCheckpoint is [Checkpoints.OpenCheckpoint] for the checkpoints that a survey lists.
+// OpenCheckpoint does the same as [Checkpoints.OpenCheckpoint] for the checkpoints that a survey
+// lists.
 func (s *Survey) OpenCheckpoint(c CheckpointInfo) (io.ReadCloser, error) {
 	var id PartitionID
 	if _, err := fmt.Sscanf(filepath.ToSlash(c.File), "partitions/%d/", &id); err != nil {

@@ -10,25 +10,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// roomShare is how many entries like the one at hand must fit into the room that is made for it.
+// roomShare is how many entries of the current size must fit into the room that is made before it.
 const roomShare = 4
 
-// tail writes the segment files of one chapter, beginning in an empty directory. A file it has
+// tail writes the segment files of one chapter, beginning in an empty directory. A file that it has
 // closed is one of a tidwall/wal directory, byte for byte (docs/decisions/0004).
 //
-// In front of small entries it makes room: it extends the file by many entries' worth at once. A
-// sync of a file that grows has to write the file's new size as well, one that fills room has not,
-// and that is a quarter of the time a lone sender waits (docs/decisions/0012).
+// Before small entries it makes room: it extends the file by the size of many entries at once. A
+// sync of a file that grows must also write the file's new size. A sync of a file whose room is
+// filled need not, which saves a quarter of the time that a single sender waits
+// (docs/decisions/0012).
 type tail struct {
 	fs  disk.FS
 	dir string
-	// what room is filled with, as long as is made at a time; empty: none is made
+	// the bytes that room is filled with, as many as are written at a time; empty: no room is made
 	blank           []byte
 	file            disk.File
 	size            int  // bytes of entries
 	room            int  // size of the file
 	noPreallocation bool // no room is made in this file
-	// it may end with a part of an entry for which the disk had no place (docs/decisions/0039)
+	// it may end with a part of an entry that did not fit on the disk (docs/decisions/0039)
 	torn bool
 }
 
@@ -37,17 +38,16 @@ func newTail(fsys disk.FS, dir string, roomBytes int) (*tail, error) {
 	return t, t.create(1)
 }
 
-// create makes the file of the entries from index on the one being written. The one before it must
-// have been closed.
+// create makes the file of the entries from index on. The previous file must have been closed.
 func (t *tail) create(index uint64) (err error) {
 	t.size, t.room, t.noPreallocation = 0, 0, false
 	t.file, err = t.fs.Create(filepath.Join(t.dir, format.SegmentName(index)))
 	return disk.Later(err)
 }
 
-// write appends an entry, its length in front of it, and makes room in front of that where there
-// may be. When there is none for the entry itself the error wraps [disk.ErrNoRoom], and the file
-// has to be mended before it is closed.
+// write appends an entry with its length prefix, and makes room before it if roomy allows. If there
+// is no room for the entry itself, the error wraps [disk.ErrNoRoom], and the file must be mended
+// before it is closed.
 func (t *tail) write(entry []byte, roomy bool) error {
 	if err := t.mend(); err != nil {
 		return err
@@ -70,9 +70,9 @@ func (t *tail) write(entry []byte, roomy bool) error {
 	return nil
 }
 
-// mend takes back what was written of an entry for which there was no room: the file ends with its
-// entries again, also after a power loss. Where files are copied to be cut that takes room, too: an
-// error that wraps [disk.ErrNoRoom] leaves the file as it is, and it has to be mended later.
+// mend removes the written part of an entry that found no room. The file then ends with its entries
+// again, also after a power loss. On file systems that copy files to truncate them, that also needs
+// room. An error that wraps [disk.ErrNoRoom] leaves the file as it is, and it must be mended later.
 func (t *tail) mend() error {
 	if !t.torn {
 		return nil
@@ -87,9 +87,8 @@ func (t *tail) mend() error {
 	return nil
 }
 
-// makeRoom extends the file. The entry at hand may fit where its room does not: when the disk, the
-// quota or the largest size of a file is what forbids it, the file becomes what it was, and nothing
-// has been lost but time.
+// makeRoom extends the file. The entry may fit even if its room does not. If the disk, a quota or
+// the largest file size forbids the room, the file is restored, and only time has been lost.
 func (t *tail) makeRoom() error {
 	_, err := t.file.WriteAt(t.blank, int64(t.size))
 	if err == nil {
@@ -105,7 +104,7 @@ func (t *tail) makeRoom() error {
 	return err
 }
 
-// close gives back the room, syncs and closes the file being written.
+// close truncates the room, and syncs and closes the file being written.
 func (t *tail) close() error {
 	if t.room > t.size || t.torn {
 		if err := t.file.Truncate(int64(t.size)); err != nil {

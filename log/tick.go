@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// tick does what is due once a second, see [ManualWriter.Tick].
+// tick does the work of each second, see [ManualWriter.Tick].
 func (w *writer) tick() {
 	w.mu.Lock()
 	if w.err != nil || w.closed {
@@ -37,7 +37,7 @@ func (w *writer) tick() {
 	}
 }
 
-// note writes how far the log is durable, if that moved.
+// note writes how far the log is durable, if that has changed.
 func (w *writer) note() error {
 	w.noting.Lock()
 	defer w.noting.Unlock()
@@ -51,7 +51,7 @@ func (w *writer) note() error {
 	defer w.calls[notes].end()
 	err = w.progress.Put(format.Progress.Encode(w.p.id, w.p.store.tag, m))
 	if disk.OutOfDescriptors(err) || errors.Is(err, disk.ErrNoRoom) {
-		return nil // the old note stands; the next one is a second away
+		return nil // the old note stays; the next one follows in a second
 	}
 	if err != nil {
 		return err

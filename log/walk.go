@@ -9,46 +9,45 @@ import (
 )
 
 // walk goes through the segments of a log, of whatever kind, frame by frame, and holds one frame at
-// a time. All that read frames are a walk with a policy: a start, a survey, a scrub, sealing, and
-// [partition.readFrames] for logs that a start has judged. It knows nothing of manifests and notes:
-// they are for a [recovery].
+// a time. Every reader of frames is a walk with a policy: a start, a survey, a scrub, sealing, and
+// [partition.readFrames] for logs that a start has judged. It knows nothing of manifests and notes,
+// which belong to a [recovery].
 //
-// Behind a damaged place (log-format.md 5.6) not everything is known of the place where the walk
-// goes on, and what is not known is not compared. In a start nothing was passed over, so all is
-// known.
+// After a damaged place (log-format.md 5.6) some facts about the place where the walk continues are
+// unknown, and are not compared. In a start nothing is skipped, so everything is known.
 type walk struct {
 	policy
 	files partitionFiles
 	file  string // path of the segment being read
 	scan  format.Scanner
 
-	sure    bool // the scanner's LSN is where a frame ends or a chapter begins
+	sure    bool // the scanner's LSN is the end of a frame or the start of a chapter
 	counted bool // … and its index counts every frame of the chapter
 	chained bool // … and its chain is that of the frame before
-	reigned bool // … and its epoch too
-	lost    bool // something was passed over unread, so that a place not met may have been there
+	reigned bool // … and its epoch is too
+	lost    bool // bytes were skipped unread, so that a place not met may have been among them
 }
 
-// policy is what differs between readers of frames. The zero value compares everything, and ends
-// with the first frame that is not good. Where a walk begins is set in its scanner; who has to rest
-// while it reads does so in the file system.
+// policy is the part of a walk that differs between readers of frames. The zero value compares
+// everything, and ends at the first bad frame. The start of a walk is set in its scanner. A reader
+// that must pause does so in the file system.
 type policy struct {
-	// known: a start has judged the log. Of a frame the header is compared with its place, and
-	// nothing else is read of it.
+	// known means that a start has judged the log. Only the header of a frame is read, and compared
+	// with its place.
 	known bool
 	// each is called with every good frame, and its offset in the file. Its error ends the walk.
 	each func(w *walk, off int64, h *format.Header) error
-	// judge returns why a frame that is not good is damage, or errTail, which ends the segment.
-	// last: no file follows. Without it the reason is that of the verdict.
+	// judge returns why a bad frame is damage, or errTail, which ends the segment. last means that
+	// no file follows. Without judge the reason is that of the verdict.
 	judge func(off int64, base event.LSN, v format.Verdict, last bool) error
-	// damaged is told of a damaged place, or one that cannot be read. Where it returns nil, the
-	// walk goes on behind it. Without it the error ends the walk.
+	// damaged is called with a damaged or unreadable place. If it returns nil, the walk continues
+	// after the place. Without damaged the error ends the walk.
 	damaged func(file string, off int64, lsn event.LSN, err error) error
-	// upTo is where the walk ends: what is behind it is not looked at. nil: where the files do.
+	// upTo is where the walk ends; later bytes are not read. nil: at the end of the files.
 	upTo *event.LSN
 }
 
-// errTail: what stands there may be cut off; nobody was promised it.
+// errTail says that the bytes there may be cut off, because they were never acknowledged.
 var errTail = errors.New("unacknowledged tail")
 
 func newWalk(files partitionFiles, buf []byte, p policy) *walk {
@@ -66,15 +65,15 @@ func newWalk(files partitionFiles, buf []byte, p policy) *walk {
 	return w
 }
 
-// corrupt says that the frame at an offset of the file being read is damaged.
+// corrupt returns an error that says that the frame at an offset of the file being read is damaged.
 func (w *walk) corrupt(off int64, reason string) error {
 	return w.files.corruptBy(w.file, off, w.scan.LSN, reason, nil)
 }
 
-// atEnd reports whether a place, if it is known, is where the walk ends.
+// atEnd reports whether a known place is where the walk ends.
 func (w *walk) atEnd(at event.LSN, known bool) bool { return w.upTo != nil && known && at >= *w.upTo }
 
-// leave forgets what does not hold behind bytes of which nothing is known.
+// leave forgets the facts that do not hold after unknown bytes.
 func (w *walk) leave() {
 	if w.scan.Fresh { // the epoch's first frame has the boot id
 		w.scan.Boot = ""
@@ -82,12 +81,12 @@ func (w *walk) leave() {
 	w.sure, w.counted, w.chained, w.reigned, w.lost, w.scan.Fresh = false, false, false, false, true, false
 }
 
-// jump goes to where a chapter or a file begins.
+// jump goes to the start of a chapter or a file.
 func (w *walk) jump(to event.LSN, chain uint32) {
 	w.scan.LSN, w.scan.Chain, w.sure, w.chained = to, chain, true, true
 }
 
-// answerWatch answers what stands at the walk's place, if that is asked for.
+// answerWatch records the walk's place if the scanner watches it.
 func (w *walk) answerWatch() {
 	s := &w.scan
 	if _, asked := s.Watch[s.LSN]; asked {
@@ -96,7 +95,7 @@ func (w *walk) answerWatch() {
 }
 
 // segment reads the frames of a segment that begins at the walk's place, or where its first header
-// says if that is not known. It sets where the segment begins and ends.
+// says if that place is unknown. It sets the segment's start and end.
 func (w *walk) segment(ctx context.Context, seg *segment, last bool) error {
 	s := &w.scan
 	w.file = seg.kind.path()
@@ -140,7 +139,7 @@ func (w *walk) frame(off int64, h *format.Header) (Frame, error) {
 	}, nil
 }
 
-// anchor finds the address of the file's first byte. Where the frame before does not lead to it,
+// anchor finds the address of the file's first byte. If the previous frame does not lead to it,
 // that is a damaged place of its own.
 func (w *walk) anchor(ctx context.Context, last bool) error {
 	s := &w.scan
@@ -171,8 +170,8 @@ func (w *walk) anchor(ctx context.Context, last bool) error {
 	return nil
 }
 
-// hasHeader reports whether an intact header of this chapter stands at off, for whatever LSN. What
-// cannot be read is no header.
+// hasHeader reports whether an intact header of this chapter is at off, for any LSN. Bytes that
+// cannot be read are not a header.
 func (w *walk) hasHeader(off int64, h *format.Header) bool {
 	s := &w.scan
 	if off+format.BodiesAt > s.Win.Size {
@@ -186,7 +185,8 @@ func (w *walk) hasHeader(off int64, h *format.Header) bool {
 	return err == nil && intact && h.Tag == s.Tag && h.Partition == s.Partition && h.Chapter == s.Chapter
 }
 
-// base returns want when a header of the file agrees with it, else what the first header says.
+// base returns want if a header of the file agrees with it, else the base that the first header
+// implies.
 func (w *walk) base(ctx context.Context, want event.LSN) (event.LSN, error) {
 	var first event.LSN
 	for off := int64(0); off+format.BodiesAt <= w.scan.Win.Size; {
@@ -213,10 +213,10 @@ func (w *walk) base(ctx context.Context, want event.LSN) (event.LSN, error) {
 	return first, nil
 }
 
-// block is by how much a walk steps over what cannot be read, bytes.
+// block is how many bytes a walk skips where it cannot read.
 const block = 4096
 
-// next is where a header may stand behind off, where none is.
+// next returns the next place after off where a header may be, if there is none at off.
 func (w *walk) next(off int64) int64 {
 	if _, err := w.scan.Win.Bytes(off, format.BodiesAt); err != nil {
 		return (off/block + 1) * block
@@ -224,8 +224,7 @@ func (w *walk) next(off int64) int64 {
 	return off + 8
 }
 
-// frames goes from frame to frame, and behind a damaged one to the next intact header of this
-// place.
+// frames goes from frame to frame, and after a damaged one to the next intact header of this place.
 func (w *walk) frames(ctx context.Context, base event.LSN, last bool) error {
 	s := &w.scan
 	var h format.Header
@@ -235,7 +234,7 @@ func (w *walk) frames(ctx context.Context, base event.LSN, last bool) error {
 		off, v, err := s.Advance(ctx, base, &h)
 		w.sure = w.sure || s.LSN > from
 		if v.Good {
-			return err // nil at the end, else that of each
+			return err // nil at the end, else the error of each
 		}
 		if err == nil {
 			err = w.judge(off, base, v, last)
@@ -257,7 +256,7 @@ func (w *walk) frames(ctx context.Context, base event.LSN, last bool) error {
 	return nil
 }
 
-// follow takes chain and epoch from an intact header of this place, if they are not known.
+// follow takes chain and epoch from an intact header of this place, if they are unknown.
 func (w *walk) follow(h *format.Header, off int64) {
 	s := &w.scan
 	if w.chained && w.reigned || !w.hasHeader(off, h) || h.LSN != s.LSN {
@@ -274,7 +273,7 @@ func (w *walk) follow(h *format.Header, off int64) {
 	w.chained, w.reigned = true, true
 }
 
-// pass goes behind a damaged frame with an intact header of this place.
+// pass goes past a damaged frame with an intact header of this place.
 func (w *walk) pass(h *format.Header, base event.LSN) {
 	s := &w.scan
 	if h.Kind == EpochStart || s.Fresh {
@@ -291,8 +290,7 @@ func (w *walk) pass(h *format.Header, base event.LSN) {
 	w.answerWatch()
 }
 
-// ahead returns where the next intact header of this place stands behind off, or the end of the
-// file.
+// ahead returns the next intact header of this place after off, or the end of the file.
 func (w *walk) ahead(off int64) int64 {
 	s := &w.scan
 	base := s.LSN - event.LSN(off)

@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// A disk that neither answers nor fails keeps those who wait waiting: whether what they sent is on
-// it nobody can say. All that can be done is to notice, and to take nothing new
-// (docs/decisions/0040). Each writer says when a call begins and ends; one goroutine of the store
-// looks at all of them.
+// A disk that neither answers nor fails keeps clients waiting, and their outcomes unknown. The
+// broker can only notice this and refuse new work (docs/decisions/0040). Each writer records when a
+// call begins and ends; one goroutine of the store checks all of them.
 
-// watchEvery is how often the writers are looked at.
+// watchEvery is how often the writers are checked.
 const watchEvery = 100 * time.Millisecond
 
 // The calls of a writer that can go on at the same time.
@@ -19,10 +18,10 @@ const (
 	writes = iota // under io, with the syncs at the end of a file
 	syncs
 	notes
-	waits // how many there are
+	waits // number of calls
 )
 
-// call is when a call began, in nanoseconds since the program did; 0: none goes on.
+// call is when a call began, in nanoseconds since the start of the program; 0: none is running.
 type call struct{ atomic.Int64 }
 
 // processBegan is before every call.
@@ -31,7 +30,7 @@ var processBegan = time.Now().Add(-time.Nanosecond)
 func (c *call) begin() { c.Store(int64(time.Since(processBegan))) }
 func (c *call) end()   { c.Store(0) }
 
-// watch looks at the writers of a store until it ends. The zero value has not begun.
+// watch checks the writers of a store until it ends. The zero value has not begun.
 type watch struct {
 	once sync.Once
 	stop chan struct{} // set in begin
@@ -65,7 +64,7 @@ func (v *watch) end() {
 	v.done.Wait()
 }
 
-// watch notes when a call of the writer's takes too long, and when none does any more.
+// watch records when a call of the writer takes too long, and when none does any more.
 func (p *partition) watch() {
 	p.mu.RLock()
 	w := p.writer

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// maxUnsynced is how much is written before a sync that somebody waits for, bytes.
+// maxUnsynced is how much is written before a sync that a ticket waits for, bytes.
 const maxUnsynced = 8 << 20
 
 type ticket struct {
@@ -32,10 +32,10 @@ func (t *ticket) complete(err error) {
 	close(t.done)
 }
 
-// writer appends to a partition. The appending goroutine fills batches. What is queued is written
-// by it (Write) or by the I/O goroutine (or the caller of [ManualWriter.Work]), which alone syncs,
-// and closes files and creates them. They meet under mu, which is never held during I/O, and write
-// in turn, under io; a sync holds neither.
+// writer appends to a partition. The appending goroutine fills batches. The queue is written by it
+// (Write) or by the I/O goroutine (or the caller of [ManualWriter.Work]). Only the latter syncs,
+// and closes and creates files. They share state under mu, which is never held during I/O, and take
+// turns to write, under io; a sync holds neither.
 type writer struct {
 	// set once
 	p     *partition
@@ -45,45 +45,45 @@ type writer struct {
 	moved chan struct{} // one slot
 	stop  chan struct{}
 	done  sync.WaitGroup
-	where func() event.LSN // place, for batches
+	where func() event.LSN // returns the place of the next batch
 
 	durable atomic.Uint64 // LSN; the same as synced.LSN
 	written atomic.Uint64 // LSN; the same as writ.LSN
 
-	calls    [waits]call               // on the disk that go on
+	calls    [waits]call               // running calls to the disk
 	released atomic.Bool               // it has failed, and has nothing open any more
-	hangs    atomic.Pointer[time.Time] // when one of them began that takes too long; nil: none does
+	hangs    atomic.Pointer[time.Time] // start of the call that takes too long; nil: none does
 
 	mu   sync.Mutex // guards what follows
 	open *Batch
-	// the open batch has been told its place, which nothing else may take any more
+	// the open batch knows its place, which nothing else may take any more
 	placed  bool
 	next    event.LSN // of the next frame
 	from    event.LSN // of the first frame of the chapter that the last batch is in
-	since   time.Time // when that was begun
+	since   time.Time // when that chapter was begun
 	queue   []queuedBatch
-	pending []*ticket // written, in order, waiting for a sync
+	pending []*ticket // written tickets, in order, that wait for a sync
 	synced  format.Mark
 	writ    format.Mark // written
-	wanted  event.LSN   // everything below is to be synced
+	wanted  event.LSN   // everything below needs a sync
 	syncing bool
 	appends uint64
 	seen    uint64    // appends at the last tick
 	dirty   bool      // events came since the last Skip
-	room    roomState // the disk has no room for the first batch of the queue
+	room    roomState // whether the disk has room for the first batch of the queue
 	closed  bool
-	err     error // poisoned
+	err     error // why it is poisoned
 
 	io   sync.Mutex // held while something is written; guards what follows
 	tail *tail
-	// our descriptor of the last segment; only the goroutine that syncs changes it
+	// the writer's descriptor of the last segment; only the goroutine that syncs changes it
 	file    disk.File
 	seg     *segment
 	stage   stage
 	index   uint64 // of the next frame in its chapter
 	chapter format.Chapter
-	coming  format.Chapter // the next one, once its directory is made; ID 0: it is not
-	sealed  sealedFrame    // the frame that found no room, if one did
+	coming  format.Chapter // the next one, after its directory was made; ID 0: it was not
+	sealed  sealedFrame    // the frame that found no room, if there is one
 	short   shortage
 
 	noting   sync.Mutex // held while the progress note is written; guards what follows
@@ -94,7 +94,7 @@ type writer struct {
 type queuedBatch struct {
 	*Batch
 	ticket  *ticket // nil of Skip and EpochStart
-	awaited bool    // somebody waits for it to be written
+	awaited bool    // a caller of Write waits until it is written
 }
 
 func newWriter(p *partition) *writer {
@@ -110,7 +110,7 @@ func newWriter(p *partition) *writer {
 	return w
 }
 
-// manualWriter is a writer whose work is done by its caller.
+// manualWriter is a writer whose caller does the work.
 type manualWriter struct{ *writer }
 
 // Work implements [ManualWriter].
@@ -121,7 +121,7 @@ func (m manualWriter) Tick() { m.tick() }
 
 // run starts the goroutines that do the work.
 func (w *writer) run() {
-	w.done.Go(func() { // syncs, and writes what is left to it
+	w.done.Go(func() { // syncs, and writes batches left to it
 		defer w.rescue()
 		for {
 			for w.work() {
@@ -148,7 +148,7 @@ func (w *writer) run() {
 	})
 }
 
-// rescue makes a panic of the goroutine that defers it the failure of the writer.
+// rescue turns a panic of the goroutine that defers it into the failure of the writer.
 func (w *writer) rescue() {
 	if v := recover(); v != nil {
 		w.p.store.opts.Logger.Error("writer panicked", "partition", w.p.id, "panic", v, "stack", string(debug.Stack()))
@@ -191,15 +191,15 @@ func (w *writer) Err() error {
 // Batch implements [Writer].
 func (w *writer) Batch() *Batch { return w.open }
 
-// head is the end of what is written.
+// head returns the end of the written log.
 func (w *writer) head() format.Mark {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.writ
 }
 
-// place is where the next frame begins. Once it was asked for it is taken: from then on no Skip
-// comes in between.
+// place returns where the next frame begins. After it was called, the place is taken: no Skip comes
+// in between.
 func (w *writer) place() event.LSN {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -311,7 +311,7 @@ func (w *writer) work() bool {
 		news = awaited || w.Durable() > durable // other frames are announced with their sync
 	}
 	w.calls[writes].end()
-	w.io.Unlock() // what somebody waits for is written while a sync goes on
+	w.io.Unlock() // awaited batches are written while a sync runs
 	switch {
 	case err != nil:
 	case b.Batch == nil && !sync:
@@ -328,7 +328,8 @@ func (w *writer) work() bool {
 	return err == nil
 }
 
-// take takes the next batch from the queue. Without one, sync says that it is time for a sync.
+// take takes the next batch from the queue. If there is none, sync reports whether it is time for a
+// sync.
 func (w *writer) take() (b queuedBatch, sync bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -356,8 +357,8 @@ func (w *writer) pop() queuedBatch {
 	return b
 }
 
-// writeQueued writes what is queued, and reports whether that was all: it does not wait for
-// anybody, neither for who is writing nor for the syncs at the end of a file.
+// writeQueued writes the queue, and reports whether it wrote all of it. It waits neither for
+// another writer nor for the syncs at the end of a file.
 func (w *writer) writeQueued() (all bool) {
 	if !w.io.TryLock() {
 		return false
@@ -389,8 +390,8 @@ func (w *writer) writeQueued() (all bool) {
 	}
 }
 
-// write appends a batch to the log. It completes its ticket if that waits for no sync. It takes the
-// batch, unless the error wraps [disk.ErrNoRoom]: then the batch is to be written again. The caller
+// write appends a batch to the log, and completes its ticket if that needs no sync. It takes the
+// batch, unless the error wraps [disk.ErrNoRoom]: then the batch must be written again. The caller
 // holds io.
 func (w *writer) write(b queuedBatch) error {
 	t := b.ticket
@@ -402,7 +403,7 @@ func (w *writer) write(b queuedBatch) error {
 	if err := w.toFile(b.Batch); errors.Is(err, disk.ErrNoRoom) {
 		return err
 	} else if err != nil {
-		w.complete(t, Durable) // where the failure finds it
+		w.complete(t, Durable) // so that the failure completes it
 		return err
 	}
 	f := &w.sealed
@@ -432,24 +433,24 @@ func (w *writer) write(b queuedBatch) error {
 		return nil
 	}
 	w.stage = segmentFull
-	if err := w.nextSegment(); !errors.Is(err, disk.ErrNoRoom) { // who writes next makes the file
+	if err := w.nextSegment(); !errors.Is(err, disk.ErrNoRoom) { // the next write makes the file
 		return err
 	}
 	return nil
 }
 
-// complete completes the ticket of a batch, or lets it wait for a sync.
+// complete completes the ticket of a batch, or makes it wait for a sync.
 func (w *writer) complete(t *ticket, level Durability) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.settle(t, level)
 }
 
-// settle is complete for a caller that holds mu. Skip and EpochStart have no ticket.
+// settle does the same as complete for a caller that holds mu. Skip and EpochStart have no ticket.
 func (w *writer) settle(t *ticket, level Durability) {
 	switch {
 	case t == nil:
-	case w.err != nil: // it failed while we were writing
+	case w.err != nil: // it failed during the write
 		t.complete(fmt.Errorf("%w: %w", ErrUnknown, w.err))
 	case level == Durable:
 		w.pending = append(w.pending, t)
@@ -458,8 +459,7 @@ func (w *writer) settle(t *ticket, level Durability) {
 	}
 }
 
-// flush syncs what is written by now. What is written meanwhile may be on the disk afterwards or
-// not.
+// flush syncs what is written by now. Bytes written meanwhile may be on the disk afterwards or not.
 func (w *writer) flush() error {
 	w.mu.Lock()
 	m := w.writ
@@ -477,7 +477,7 @@ func (w *writer) flush() error {
 	return nil
 }
 
-// markSynced notes that everything before a mark is synced.
+// markSynced records that everything before a mark is synced.
 func (w *writer) markSynced(m format.Mark) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -495,8 +495,8 @@ func (w *writer) markSynced(m format.Mark) {
 	w.pending = w.pending[:rest]
 }
 
-// fail stops the writer for good. Tickets that may have reached the log fail with ErrUnknown. What
-// was durable is noted, once, for the next start (log-format.md 5.2).
+// fail stops the writer permanently. Tickets that may have reached the log fail with ErrUnknown.
+// The durable end is recorded once, for the next start (log-format.md 5.2).
 func (w *writer) fail(cause error) error {
 	err := w.p.fail(cause)
 	w.mu.Lock()
@@ -524,8 +524,8 @@ func (w *writer) fail(cause error) error {
 	return err
 }
 
-// release gives back the descriptors of a writer that has failed: of a failed log nothing more is
-// asked. Nothing is synced. From here on the partition can be reopened.
+// release closes the descriptors of a writer that has failed. Nothing is synced. From here on the
+// partition can be reopened.
 func (w *writer) release() {
 	_ = w.progress.Close()
 	if w.file != nil {
@@ -537,8 +537,8 @@ func (w *writer) release() {
 	w.released.Store(true)
 }
 
-// Close implements [Writer]. Files that were read are closed, too: who takes the log away for good,
-// or its disk, waits for that.
+// Close implements [Writer]. It also closes files that were open for reading, because a caller may
+// remove the log or its disk afterwards.
 func (w *writer) Close() error {
 	defer w.p.files.closeAll()
 	w.mu.Lock()
