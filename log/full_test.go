@@ -201,7 +201,7 @@ func TestF8States(t *testing.T) {
 	if err := w.stop(); err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]int{"has little room": 1, "refused, settlements go on from the reserve": 2, "so is the reserve": 1, "has room again": 1} {
+	for text, want := range map[string]int{"disk nearly full": 1, "refused, settlements continue from the reserve": 2, "disk and reserve full": 1, "has room again": 1} {
 		if n := strings.Count(said.String(), text); n != want {
 			t.Errorf("%q is said %d times, not %d:\n%s", text, n, want, &said)
 		}

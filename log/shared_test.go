@@ -388,13 +388,13 @@ func TestSharedChanges(t *testing.T) {
 		change func(*world) error
 		says   string
 	}{
-		"a broker was started": {func(w *world) error {
+		"another run of the broker began": {func(w *world) error {
 			return errors.Join(w.stop(), w.open(), w.lead(), w.life2after())
 		}, "another run of the broker began: epoch 2, was 1"},
 		"another directory": {func(w *world) error {
 			ns := format.Namespace{ID: "00000000-0000-4000-8000-000000000001", Format: 2, Partitions: 1}
 			return w.fs.WriteFile(simDir+"/namespace.json", format.EncodeNamespace(ns))
-		}, "it is that of another namespace"},
+		}, "it belongs to another namespace"},
 		"no directory any more": {func(w *world) error { return w.fs.RemoveAll(simDir + "/namespace.json") }, "namespace.json"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func TestOpenDataDirectoryIsNarrowed(t *testing.T) {
 		{0o777, 0o666, 0o700, 0o600, 3, "path=" + dir + " mode=0777"},
 		{0o755, 0o600, 0o700, 0o600, 1, "path=" + dir + " mode=0755"}, // a container's volume
 		{0o770 | fs.ModeSetgid, 0o640, 0o700 | fs.ModeSetgid, 0o600, 3, "path=" + keys[1] + " mode=0640"},
-		{0o777 | fs.ModeSticky, 0o600, 0o777 | fs.ModeSticky, 0o600, 1, "give the broker one of its own"},
+		{0o777 | fs.ModeSticky, 0o600, 0o777 | fs.ModeSticky, 0o600, 1, "use a separate directory for the broker"},
 	} {
 		for path, mode := range map[string]fs.FileMode{dir: c.dir, keys[0]: c.key, keys[1]: c.key} {
 			if err := os.Chmod(path, mode); err != nil {

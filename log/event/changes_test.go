@@ -85,14 +85,14 @@ func TestReadChanges(t *testing.T) {
 	}
 	for _, c := range []struct{ bytes, want string }{
 		{"", "at byte 0: needs 1 bytes, 0 left"},
-		{"\x02\x00\x00\x00", "at byte 1: 0x2 is no form of property changes"},
-		{"\xc1\x01\x00", "at byte 1: 0xc1 is no form of property changes"},
+		{"\x02\x00\x00\x00", "at byte 1: 0x2 is not a form of property changes"},
+		{"\xc1\x01\x00", "at byte 1: 0xc1 is not a form of property changes"},
 		{"\x01\x00\x00\x00\x00", "at byte 4: 1 bytes too many"},
 		{"\x01\x05\x00", "at byte 2: list of 5 entries is out of bounds"},
 		{"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "at byte 11: list of 18446744073709551615 entries is out of bounds"},
 		{"\x01\x00\x02\x01a\x06\x00", "at byte 3: list of 2 entries is out of bounds"},
-		{"\x01\x00\x01\x01a\x0a\x00\x00\x00", "at byte 6: 10 is no type of value"},
-		{"\x01\x00\x01\x01a\xff\x00\x00\x00", "at byte 6: 255 is no type of value"},
+		{"\x01\x00\x01\x01a\x0a\x00\x00\x00", "at byte 6: 10 is not a type of value"},
+		{"\x01\x00\x01\x01a\xff\x00\x00\x00", "at byte 6: 255 is not a type of value"},
 		{"\x01\x00\x01\x01a\x01\x02\x00\x00", "at byte 8: number 2 of a value of type 1"},
 		{"\x01\x00\x01\x01a\xfe\x02\x01\x40\x00", "at byte 9: number 2 of a value of type 254"},
 		{"\x01\x00\x01\x06a\x06\x00\x00\x00", "at byte 4: needs 6 bytes, 5 left"},

@@ -74,16 +74,16 @@ func TestCheck(t *testing.T) {
 		part   Part
 		reason string
 	}{
-		"a row names another frame":      {forge(t, whole, RecordIndex, rows(32), nil), RecordIndex, "row 2 is not of"},
-		"a row has another time":         {forge(t, whole, RecordIndex, rows(48), nil), RecordIndex, "row 2 is not of"},
-		"an id is missing":               {forge(t, whole, IDs, ids[idRow:], nil), IDs, "ids are not"},
-		"there are no ids":               {forge(t, whole, IDs, nil, nil), IDs, "ids are not"},
-		"one event more is counted":      {forge(t, whole, Summary, compress(nil, counted), func(f *Footer) { f.ContentsSize = uint64(len(counted)) }), Summary, "contents are not"},
-		"a block of a slice is missing":  {forge(t, whole, Summary, compress(nil, unnamed), func(f *Footer) { f.ContentsSize = uint64(len(unnamed)) }), Summary, "contents are not"},
-		"a page has another checksum":    {forge(t, whole, Summary, lastChanged(part(Summary)), nil), Summary, "pages are not"},
-		"the footer counts otherwise":    {forge(t, whole, parts, nil, func(f *Footer) { f.Events++ }), parts, "its numbers are not"},
-		"the footer has another newest":  {forge(t, whole, parts, nil, func(f *Footer) { f.Newest-- }), parts, "its numbers are not"},
-		"the footer has other durable's": {forge(t, whole, parts, nil, func(f *Footer) { f.Durable -= 8 }), parts, "its numbers are not"},
+		"a row names another frame":      {forge(t, whole, RecordIndex, rows(32), nil), RecordIndex, "row 2 does not match"},
+		"a row has another time":         {forge(t, whole, RecordIndex, rows(48), nil), RecordIndex, "row 2 does not match"},
+		"an id is missing":               {forge(t, whole, IDs, ids[idRow:], nil), IDs, "ids differ"},
+		"there are no ids":               {forge(t, whole, IDs, nil, nil), IDs, "ids differ"},
+		"one event more is counted":      {forge(t, whole, Summary, compress(nil, counted), func(f *Footer) { f.ContentsSize = uint64(len(counted)) }), Summary, "contents differ"},
+		"a block of a slice is missing":  {forge(t, whole, Summary, compress(nil, unnamed), func(f *Footer) { f.ContentsSize = uint64(len(unnamed)) }), Summary, "contents differ"},
+		"a page has another checksum":    {forge(t, whole, Summary, lastChanged(part(Summary)), nil), Summary, "pages do not match"},
+		"the footer counts otherwise":    {forge(t, whole, parts, nil, func(f *Footer) { f.Events++ }), parts, "counts differ"},
+		"the footer has another newest":  {forge(t, whole, parts, nil, func(f *Footer) { f.Newest-- }), parts, "counts differ"},
+		"the footer has other durable's": {forge(t, whole, parts, nil, func(f *Footer) { f.Durable -= 8 }), parts, "counts differ"},
 	} {
 		at, err := result(c.file)
 		if err == nil || !strings.Contains(err.Error(), c.reason) {
