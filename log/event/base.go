@@ -2,23 +2,23 @@ package event
 
 import "time"
 
-// What a log may begin with (docs/log-format.md 3.3): events that give the state at a place of the
-// log, of the slices one after the other, each behind the partition's own. They stand in the file
-// of a base and in no log. A slice begins with its SliceRestored; then come its sessions, by id,
-// then its messages, by number, then what it remembers.
+// The events of a base, with which a log may begin (docs/log-format.md 3.3). They contain the state
+// at a place of the log: the partition's own state first, then the slices one after the other. They
+// are in the file of a base and in no log. A slice begins with its SliceRestored. Its sessions
+// follow by id, then its messages by number, then its history.
 
-// CatalogueRestored gives a partition's own numbers, or an entity. The first one of a base has the
-// numbers and no entity; each later one has an entity, or further rules of the one before it.
+// CatalogueRestored contains a partition's own numbers, or an entity. The first one of a base has
+// the numbers and no entity. Each later one has an entity, or more rules of the previous one.
 //
 //event:kind 54
 type CatalogueRestored struct {
 	Envelope    // of the entity; zero for the partition's own numbers
 	LastEntity  EntityID
-	NextOrigin  OriginID // 0: these numbers, and the next two, are not given
+	NextOrigin  OriginID // 0: this number and the next two are not set
 	ClockNumber uint64   // of the newest ClockSet; 0: there was none
-	ClockShift  uint64   // by how much all of them moved the instants, ms; two's complement
+	ClockShift  uint64   // total shift of the instants by all of them, ms; two's complement
 	EntityKind  EntityKind
-	Path        string // "": further rules of an entity
+	Path        string // "": more rules of an entity
 	HashVersion uint8
 	Hosts       []byte
 	KeyHash     uint8 // of an entity with several hosts
@@ -30,42 +30,42 @@ type CatalogueRestored struct {
 	Rules       []Rule // of a subscription, in the order in which they were added
 }
 
-// SliceRestored is a slice without its contents.
+// SliceRestored contains a slice without its contents.
 //
 //event:kind 50 slice
 type SliceRestored struct {
 	Envelope
 	Last SequenceNumber // newest given out
-	// of a subscription that has had a message, while its topic's slice is there; else 0
+	// of a subscription that has had a message, while its topic's slice exists; else 0
 	Topic   EntityID
-	Tickets uint64         // given to sessions
+	Tickets uint64         // number of tickets given to sessions
 	Given   TransferNumber // newest given out
 }
 
-// BodyRef is where bytes stand that a base does not have.
+// BodyRef is the place of bytes that are not in a base.
 type BodyRef struct {
 	Position Position
 	Size     uint32 // bytes
 	Sum      uint32 // CRC-32C of the bytes
 }
 
-// RestoredLock is a lock; the zero value is none.
+// RestoredLock is a lock; the zero value is no lock.
 type RestoredLock struct {
 	Token LockToken
 	Until Time // 0: as long as the session is held
 }
 
-// RestoredSession is a session, without its messages.
+// RestoredSession is a session without its messages.
 type RestoredSession struct {
 	ID     []byte
-	Ticket uint64       // its place in the queue of those that wait; 0: it does not
-	Lock   RestoredLock // zero: nobody holds it
+	Ticket uint64       // its place in the queue of waiting sessions; 0: it does not wait
+	Lock   RestoredLock // zero: it is not held
 	Set    bool         // it has a state
 	State  BodyRef
 	SetAt  Time
 }
 
-// SessionsRestored is sessions of a slice, by id.
+// SessionsRestored contains sessions of a slice, by id.
 //
 //event:kind 52
 type SessionsRestored struct {
@@ -73,12 +73,12 @@ type SessionsRestored struct {
 	Sessions []RestoredSession
 }
 
-// RowState is where a message is in its life, as a state stores it (docs/log-format.md 9).
+// RowState is the state of a message as it is stored (docs/log-format.md 9).
 //
 //event:closed state of a message
 type RowState uint8
 
-// The states of a message that is stored, first to last.
+// The states of a stored message, first to last.
 const (
 	firstRowState RowState = 1
 	lastRowState  RowState = 6
@@ -94,7 +94,7 @@ func (s RowState) String() string {
 // MarshalText makes states readable in JSON.
 func (s RowState) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// RestoredRow is what is known of a message besides its body.
+// RestoredRow is the state of a message, without its body.
 type RestoredRow struct {
 	Sequence      SequenceNumber
 	State         RowState
@@ -107,17 +107,17 @@ type RestoredRow struct {
 	ExpiresAt     Time // 0: never
 	DeliveryCount uint32
 	Way           RestoredWay
-	Session       uint32       // which of the slice's sessions it belongs to, from 1 on; 0: none
-	Lock          RestoredLock // of one that is locked
-	ScheduledFor  Time         // of one that is scheduled
+	Session       uint32       // the slice's session it belongs to, from 1 on; 0: none
+	Lock          RestoredLock // of a locked message
+	ScheduledFor  Time         // of a scheduled message
 	TimeToLive    time.Duration
-	Transfer      RestoredTransfer // of one that is in transfer
-	Changes       []BodyRef        // of properties
+	Transfer      RestoredTransfer // of a message in transfer
+	Changes       []BodyRef        // property changes
 }
 
 // RestoredWay is where a message was before; the zero value is nowhere.
 type RestoredWay struct {
-	First SequenceNumber // where it was sent to first, or of a copy the topic's; 0: here
+	First SequenceNumber // number where it was first sent, or of a copy the topic's number; 0: here
 	Hops  uint8          `log:"among=0..MaxHops"` // moves so far
 	// path of the entity in whose dead-letter queue it was; "": in none
 	DeadLetterSource string
@@ -130,7 +130,7 @@ type RestoredTransfer struct {
 	Trigger     Trigger
 }
 
-// RowsRestored is messages of a slice, by number.
+// RowsRestored contains messages of a slice, by number.
 //
 //event:kind 51
 type RowsRestored struct {
@@ -145,16 +145,16 @@ type RestoredID struct {
 	Original SequenceNumber
 }
 
-// RestoredSource is what has come from a slice. Where that is much, several of the same source
-// follow one another.
+// RestoredSource contains the arrivals from a slice. If there are many, several entries of the same
+// source follow one another.
 type RestoredSource struct {
 	Source  Slice
-	Floor   TransferNumber   // all below are over
-	Numbers []TransferNumber // those that are here, ascending
+	Floor   TransferNumber   // all transfers below are settled
+	Numbers []TransferNumber // transfers that have arrived, ascending
 }
 
-// HistoryRestored is what a slice remembers of what came to it: ids that are duplicates when they
-// come again, in the order in which they were accepted, and transfers.
+// HistoryRestored contains a slice's record of arrivals: the ids that count as duplicates, in the
+// order in which they were accepted, and transfers.
 //
 //event:kind 53
 type HistoryRestored struct {

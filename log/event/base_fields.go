@@ -2,9 +2,9 @@ package event
 
 import "encoding/binary"
 
-// What structs cannot say of how the events of a base are stored: see doc.go.
+// The parts of the encoding of a base's events that structs cannot express: see doc.go.
 
-// The first byte of a CatalogueRestored says what it has besides rules.
+// The first byte of a CatalogueRestored lists its contents besides rules.
 const (
 	restoredNumbers = 1 << 0
 	restoredEntity  = 1 << 1
@@ -66,8 +66,8 @@ func (c *CatalogueRestored) decode(d *decoder) {
 	}
 }
 
-// entity reads an entity. The version that stands there is that of an EntityUpdated: its properties
-// are read as those of one.
+// entity reads an entity. Its version is that of an EntityUpdated, as its properties are read in
+// the same way.
 func (c *CatalogueRestored) entity(d *decoder) {
 	c.EntityKind = EntityKind(d.among("kind of entity", byte(Queue), byte(Subscription)))
 	if c.Path = d.text(); c.Path == "" {
@@ -89,7 +89,7 @@ func (c *CatalogueRestored) entity(d *decoder) {
 	c.AccessedAt = d.time()
 }
 
-// Flags for what some sessions or messages have and others do not.
+// Flags for contents that only some sessions or messages have.
 const (
 	restoredLock = 1 << iota
 	restoredState
@@ -103,7 +103,7 @@ const (
 	restoredChanges
 )
 
-// minRestoredSession is the least that a session takes, bytes.
+// minRestoredSession is the smallest size of a session, bytes.
 const minRestoredSession = 3
 
 func (x *RestoredSession) encode(e *encoder) {
@@ -158,7 +158,7 @@ func (r *RowsRestored) decode(d *decoder) {
 	}
 }
 
-// minRow is the least that a row takes, bytes.
+// minRow is the smallest size of a row, bytes.
 const minRow = 12
 
 func (r *RestoredRow) has() (has uint64) {
@@ -179,8 +179,8 @@ func (r *RestoredRow) has() (has uint64) {
 	return has
 }
 
-// encode stores a row. Numbers that mostly grow from row to row are stored as distances from the
-// one before.
+// encode stores a row. Numbers that mostly grow from row to row are stored as differences from the
+// previous row.
 func (r *RestoredRow) encode(e *encoder, before *RestoredRow) {
 	has := r.has()
 	e.uvarint(uint64(r.Sequence - before.Sequence))
@@ -263,7 +263,7 @@ func (b *BodyRef) decode(d *decoder, before Position) {
 	}
 }
 
-// distance stores how far a number is from another one, before or behind it.
+// distance stores the difference between a number and another one, which may be negative.
 func (e *encoder) distance(n, from uint64) { e.dst = binary.AppendVarint(e.dst, int64(n-from)) }
 
 func (d *decoder) distance(from uint64) uint64 {

@@ -7,28 +7,28 @@ import (
 )
 
 // Changes are application properties that are added to a message or replaced, in order. No name
-// comes twice.
+// occurs twice.
 type Changes []Property
 
-// RuleChanges are what the action of a rule makes of a copy of a message. They are applied in the
-// order of the fields, the removals first; names are exact.
+// RuleChanges are the changes that the action of a rule makes to a copy of a message. They are
+// applied in the order of the fields, the removals first; names are exact.
 type RuleChanges struct {
 	Removed []string // application properties
-	Set     Changes  // with what the broker adds
-	System  Changes  // by the names that SQL filters have for them; null: removed
+	Set     Changes  // including those that the broker adds
+	System  Changes  // by their names in SQL filters; null: removed
 }
 
-// Encoded is the type of a value that the protocol has encoded, in Text: rules carry it and do not
-// look into it. It stands in [Changes] alone, not in rules or messages that filters see.
+// Encoded is the type of a value that the protocol has encoded, in Text. Rules carry it and do not
+// interpret it. It occurs only in [Changes], not in rules or in messages that filters see.
 const Encoded ValueType = 254
 
 // changesForm is the first byte of property changes in a log (docs/log-format.md, section 8). Those
 // of format 1 were AMQP, and begin with the constructor of a map or list instead.
 const changesForm = 1
 
-// Size is how many bytes [Changes.Append] appends.
+// Size returns how many bytes [Changes.Append] appends.
 func (c Changes) Size() int {
-	// the form, and that nothing is removed and no system property changed
+	// the form, and two counts of 0: for removed properties and for changed system properties
 	n := 3 + uvarintSize(uint64(len(c)))
 	for i := range c {
 		n += c[i].size()
@@ -36,13 +36,13 @@ func (c Changes) Size() int {
 	return n
 }
 
-// Append appends the form that changes have in a log.
+// Append appends changes in their form in a log.
 func (c Changes) Append(dst []byte) []byte {
 	rule := RuleChanges{Set: c}
 	return rule.Append(dst)
 }
 
-// Append appends the form that changes have in a log: that of [Changes.Append], with more in it.
+// Append appends rule changes in their form in a log: that of [Changes.Append], with more in it.
 func (c *RuleChanges) Append(dst []byte) []byte {
 	dst = append(dst, changesForm)
 	dst = binary.AppendUvarint(dst, uint64(len(c.Removed)))
@@ -52,8 +52,8 @@ func (c *RuleChanges) Append(dst []byte) []byte {
 	return appendProperties(appendProperties(dst, c.Set), c.System)
 }
 
-// appendProperties does what an encoder does for the properties of a rule, but with texts of any
-// length: changes are encoded before they are found to be too large to be stored.
+// appendProperties encodes properties as in a rule, but with texts of any length. Changes are
+// encoded before they are found to be too large to be stored.
 func appendProperties(dst []byte, ps Changes) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(ps)))
 	for i := range ps {
@@ -69,8 +69,8 @@ func (p *Property) size() int {
 	return textSize(p.Name) + 1 + uvarintSize(v.Bits) + textSize(v.Text)
 }
 
-// storable is a value as changes store it. A value that has no form in a message, of which filters
-// know only that it is there, becomes null.
+// storable returns a value in the form that changes store. A value that has no form in a message,
+// which filters only see as existing, becomes null.
 func (v Value) storable() Value {
 	switch {
 	case v.Type == Bool:
@@ -91,9 +91,9 @@ func textSize(s string) int { return uvarintSize(uint64(len(s))) + len(s) }
 
 func uvarintSize(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// ReadChanges reads what [Changes.Append] or [RuleChanges.Append] wrote, all of stored. The texts
-// do not alias it. It does not check what the values mean in a message: neither texts nor what the
-// protocol has encoded.
+// ReadChanges reads all of stored, as [Changes.Append] or [RuleChanges.Append] wrote it. The texts
+// do not alias it. It does not check the values: neither texts nor values that the protocol has
+// encoded.
 func ReadChanges(stored []byte) (c RuleChanges, err error) {
 	d := changesDecoder{decoder{src: stored}, string(stored)}
 	if form := d.byte(); d.err == nil && form != changesForm {
@@ -118,7 +118,7 @@ func ReadChanges(stored []byte) (c RuleChanges, err error) {
 // changesDecoder is a decoder whose texts are all parts of one string.
 type changesDecoder struct {
 	decoder
-	all string // what it had at first
+	all string // its text at the start
 }
 
 func (d *changesDecoder) text() string {

@@ -17,25 +17,25 @@ const (
 	maxList   = 1 << 20
 )
 
-// ErrUnknown is wrapped by errors about event kinds or versions this binary does not know.
+// ErrUnknown is wrapped by errors about event kinds or versions that this program does not know.
 var ErrUnknown = errors.New("unknown event")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Sum is the checksum of all stored bytes: CRC-32C.
+// Sum returns the checksum of stored bytes, which is CRC-32C.
 func Sum(p []byte) uint32 { return crc32.Checksum(p, castagnoli) }
 
-// Frame is where a record is written to: the bodies and records of the frame being filled.
+// Frame receives the bodies and records of the frame being filled.
 type Frame interface {
-	// AppendBlob copies the two parts of a blob behind the frame's other bodies and says where they
-	// stand.
+	// AppendBlob copies the two parts of a blob after the frame's other bodies and returns its
+	// position and its checksum.
 	AppendBlob(head, tail []byte) (Position, uint32)
-	// Base is the position of the frame's first byte.
+	// Base returns the position of the frame's first byte.
 	Base() Position
 }
 
-// AppendRecord appends the binary form of a record to dst and copies its blobs into the frame,
-// filling in where they stand. The events may be applied once it returns.
+// AppendRecord appends the binary form of a record to dst, copies its blobs into the frame and sets
+// their positions. The events may be applied after it returns.
 func AppendRecord(dst []byte, frame Frame, at Time, events []Event) []byte {
 	e := encoders.Get().(*encoder)
 	defer func() {
@@ -65,28 +65,28 @@ type Decoder struct {
 	in     decoder
 }
 
-// Size is how many bytes an event takes.
+// Size is the number of bytes of an event.
 type Size struct {
 	Record int    // in its record
-	Blobs  int    // blobs that are not empty
-	Bodies uint64 // bytes of them
+	Blobs  int    // number of blobs that are not empty
+	Bodies uint64 // bytes of these blobs
 }
 
-// Sizes are the sizes of the events that the last call of Record returned, in their order. They are
-// valid until its next call.
+// Sizes returns the sizes of the events that the last call of Record returned, in their order. They
+// are valid until the next call of Record.
 func (d *Decoder) Sizes() []Size { return d.sizes }
 
-// Blobs are the blobs that are not empty of the events that the last call of Record returned: those
-// of the first event first, [Size.Blobs] of each. They are valid until the next call of Record.
+// Blobs returns the non-empty blobs of the events that the last call of Record returned: those of
+// the first event first, [Size.Blobs] of each. They are valid until the next call of Record.
 func (d *Decoder) Blobs() []Blob { return d.in.blobs }
 
-// Sums are where the checksums of [Decoder.Blobs] stand, four bytes each: distances from the first
-// byte of the record that the last call of Record was given. They are valid until the next one.
+// Sums returns the places of the checksums of [Decoder.Blobs], four bytes each, as offsets from the
+// first byte of the record passed to the last call of Record. They are valid until the next call.
 func (d *Decoder) Sums() []int { return d.in.sums }
 
-// Record decodes the record at the start of data, a part of the records of a frame whose first byte
-// stands at base and whose blobs stand between base+bodies[0] and base+bodies[1]. It returns what
-// follows it.
+// Record decodes the record at the start of data. data is a part of the records of a frame whose
+// first byte is at base and whose blobs are between base+bodies[0] and base+bodies[1]. It returns
+// the rest of data.
 func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, []byte, error) {
 	d.pool.Reset()
 	d.events, d.sizes = d.events[:0], d.sizes[:0]
@@ -124,9 +124,9 @@ func (d *Decoder) Record(base Position, bodies [2]uint32, data []byte) (Record, 
 	return Record{At: Time(at), Events: d.events}, in.src, nil
 }
 
-// An encoder has a method for each type of fields that is not stored as the type below it, and a
-// decoder has one that reads what it wrote. The generated code calls those whose parameter, or
-// result, has the type of the field.
+// An encoder has a method for each type of field that is not stored as its underlying type. A
+// decoder has a method that reads the same form. The generated code calls the method whose
+// parameter, or result, has the type of the field.
 type encoder struct {
 	dst   []byte
 	frame Frame
@@ -151,7 +151,8 @@ func (e *encoder) bool(v bool) {
 	}
 }
 
-// length asserts the limit of the decoder: a record that cannot be read back must not be written.
+// length asserts the decoder's limit, because a record that cannot be read back must not be
+// written.
 func (e *encoder) length(n int) {
 	if n > maxText {
 		panic(fmt.Sprintf("event: text of %d bytes exceeds the limit of %d", n, maxText))
@@ -159,7 +160,7 @@ func (e *encoder) length(n int) {
 	e.uvarint(uint64(n))
 }
 
-// count asserts the limit of the decoder for the length of a list.
+// count asserts the decoder's limit for the length of a list.
 func (e *encoder) count(n int) {
 	if n > maxList {
 		panic(fmt.Sprintf("event: list of %d entries exceeds the limit of %d", n, maxList))
@@ -179,16 +180,16 @@ func (e *encoder) blob(b *Blob) {
 	e.dst = binary.LittleEndian.AppendUint32(e.dst, b.Sum)
 }
 
-// decoder reads fields; the first fault sticks and everything after it reads as zero.
+// decoder reads fields. The first error sticks, and everything after it reads as zero.
 type decoder struct {
 	src     []byte
 	base    Position
 	bodies  [2]uint32
 	version byte   // of the event being read
-	size    Size   // of it; what is known of it by now
+	size    Size   // of that event, as far as it is known
 	blobs   []Blob // of the record
-	sums    []int  // where their checksums stand
-	all     int    // bytes of src at first
+	sums    []int  // places of their checksums
+	all     int    // bytes of src at the start
 	err     error
 }
 
@@ -297,8 +298,8 @@ func (d *decoder) count(size uint64) uint64 {
 	return n
 }
 
-// among reads a byte that is one of a closed set of values, first to last: what this program does
-// not know it does not guess at (semantics.md 4.3 R11).
+// among reads a byte that is one of a closed set of values, first to last. The program refuses
+// values that it does not know (semantics.md 4.3 R11).
 func (d *decoder) among(what string, first, last byte) byte {
 	v := d.byte()
 	if d.err == nil && (v < first || v > last) {
@@ -307,7 +308,7 @@ func (d *decoder) among(what string, first, last byte) byte {
 	return v
 }
 
-// wordOf is the word for a value of a set, by its number.
+// wordOf returns the word for a value of a set, by its number.
 func wordOf(words []string, n byte) string {
 	if int(n) < len(words) && words[n] != "" {
 		return words[n]
@@ -347,7 +348,7 @@ func (d *decoder) slice() Slice {
 	return Slice{Entity: EntityID(d.uint32()), Partition: d.byte()}
 }
 
-// encodeAscending stores numbers each as the distance from the one before.
+// encodeAscending stores each number as its difference from the previous one.
 func encodeAscending[N ~uint64](e *encoder, numbers []N) {
 	e.count(len(numbers))
 	var before N
@@ -366,7 +367,7 @@ func decodeAscending[N ~uint64](d *decoder) (numbers []N) {
 	return numbers
 }
 
-// returned stores messages given back, each with its distance from the one before.
+// returned stores returned messages, each as its difference from the previous one.
 func (e *encoder) returned(list []Returned) {
 	e.count(len(list))
 	var before SequenceNumber

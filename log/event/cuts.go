@@ -1,19 +1,19 @@
 package event
 
-// HistoryCut says that history of a partition was removed before its time: earlier than policies
-// say, for want of room or because all history took more than its share of the disk. It stands in
-// the log of partition 0, behind the removal, and changes nothing.
+// HistoryCut says that history of a partition was removed earlier than policies say, because the
+// disk had little room or because all history took more than its share of it. It is in the log of
+// partition 0, after the removal, and changes nothing.
 //
 //event:kind 70 verb=history-cut with=cuts fact
 type HistoryCut struct {
 	Envelope
 	LogPartition uint32   // of the data directory
 	Cause        CutCause `export:"cause"`
-	First        LSN      // where the log of the partition begins since
-	Bytes        uint64   // given back to the disk
+	First        LSN      // where the log of the partition begins since then
+	Bytes        uint64   // freed on the disk
 }
 
-// CutCause is why history was removed before its time.
+// CutCause says why history was removed early.
 //
 //event:closed cause of a cut
 //event:words room share

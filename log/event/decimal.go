@@ -6,15 +6,16 @@ import (
 	"strings"
 )
 
-// Bounds of a decimal: as many digits as an AMQP decimal128 has, and an exponent with which
+// Limits of a decimal: as many digits as an AMQP decimal128 has, and an exponent with which
 // arithmetic stays small.
 const (
 	maxDigits   = 34
 	maxExponent = 128
 )
 
-// Decimal is a decimal as coef * 10^exp: digits with an optional sign, point and exponent. ok is
-// false for what has too many digits or too large an exponent: that is a double to filters.
+// Decimal returns a decimal as coef * 10^exp: digits with an optional sign, point and exponent. ok
+// is false for a value with too many digits or too large an exponent, which filters treat as a
+// double.
 func (v Value) Decimal() (coef *big.Int, exp int, ok bool) {
 	mantissa := v.Text
 	if i := strings.IndexAny(mantissa, "eE"); i >= 0 {

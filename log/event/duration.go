@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// LongestDuration is the cloud's longest duration, 2^63-1 ticks. It stands for "without limit".
+// LongestDuration is the cloud's longest duration, 2^63-1 ticks. It means "without limit".
 const LongestDuration = "P10675199DT2H48M5.4775807S"
 
-// What [ParseTicks] refuses.
+// The errors of [ParseTicks].
 var (
 	ErrNotDuration  = errors.New(`is not an ISO 8601 duration such as "PT30S", "PT1M" or "P7D"`)
 	ErrLongDuration = errors.New("is longer than " + LongestDuration)
@@ -27,16 +27,16 @@ type durationUnit struct {
 
 const ticksPerDay = 86400 * TicksPerSecond
 
-// The units of a duration's two parts in the order in which they may stand. A year counts 365 days
-// and a month 30, as the .NET services that defined the format count.
+// The units of a duration's two parts, in their only order. A year has 365 days and a month 30, as
+// in the .NET services that defined the format.
 var (
 	dateUnits = []durationUnit{{'Y', 365 * ticksPerDay}, {'M', 30 * ticksPerDay}, {'W', 7 * ticksPerDay}, {'D', ticksPerDay}}
 	timeUnits = []durationUnit{{'H', 3600 * TicksPerSecond}, {'M', 60 * TicksPerSecond}, {'S', TicksPerSecond}}
 )
 
 // ParseTicks reads an ISO 8601 duration, [-]P[nY][nM][nW][nD][T[nH][nM][nS]], in ticks. The last
-// number may have a fraction if it counts days or less; of its digits seven count. The error is
-// [ErrNotDuration] or [ErrLongDuration]; with the latter the ticks are the most there are.
+// number may have a fraction if it counts days or less; seven of its digits count. The error is
+// [ErrNotDuration] or [ErrLongDuration]; with the latter the result is the largest number of ticks.
 func ParseTicks(s string) (int64, error) {
 	text, negative := strings.CutPrefix(s, "-")
 	text, found := strings.CutPrefix(text, "P")
@@ -60,8 +60,7 @@ type durationSum struct {
 	tooLong bool
 }
 
-// add adds one number after the other, each with one of the units that are left; false: the text is
-// no such list.
+// add adds numbers, each with one of the units that are left; false: the text is no such list.
 func (s *durationSum) add(text string, units []durationUnit) bool {
 	for text != "" {
 		rest := strings.TrimLeft(text, "0123456789.")
@@ -76,7 +75,7 @@ func (s *durationSum) add(text string, units []durationUnit) bool {
 	return true
 }
 
-// addNumber adds a number of units, given in digits.
+// addNumber adds a number of units, given as digits.
 func (s *durationSum) addNumber(whole, fraction string, unit int64) {
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || n > (math.MaxInt64-s.ticks)/unit {
@@ -93,7 +92,7 @@ func (s *durationSum) addNumber(whole, fraction string, unit int64) {
 	s.ticks += f
 }
 
-// AppendDuration appends d as Service Bus writes it: see [AppendTicks]. [Forever] is
+// AppendDuration appends d as Service Bus writes it: see [AppendTicks]. [Forever] is written as
 // [LongestDuration].
 func AppendDuration(b []byte, d time.Duration) []byte {
 	if d == Forever {

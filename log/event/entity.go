@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// EntityKind is what an entity is.
+// EntityKind is the kind of an entity.
 //
 //event:closed kind of entity
 type EntityKind uint8
@@ -16,7 +16,7 @@ const (
 	Subscription EntityKind = 3
 )
 
-// String is the kind as error texts name it.
+// String returns the kind as error texts name it.
 func (k EntityKind) String() string {
 	switch k {
 	case Queue:
@@ -42,7 +42,7 @@ const (
 	ReceiveDisabled
 )
 
-// String is the status as the management API names it.
+// String returns the status as the management API names it.
 func (s Status) String() string {
 	switch s {
 	case Active:
@@ -58,7 +58,7 @@ func (s Status) String() string {
 }
 
 // Properties are an entity's settings, all effective values after defaulting (semantics.md 1.3).
-// Those that a kind of entity does not have keep the zero value.
+// Settings that a kind of entity does not have keep the zero value.
 type Properties struct {
 	LockDuration                     time.Duration
 	MaxSizeMegabytes                 uint32
@@ -80,7 +80,7 @@ type Properties struct {
 	// Since version 2.
 
 	SupportOrdering bool `log:"v2"`
-	// kept and shown; messages are stored all the same
+	// kept and shown; messages are stored anyway
 	EnableExpress              bool `log:"v2"`
 	DeadLetteringOnFilterError bool `log:"v2"` // of a subscription (semantics.md 15.6)
 	// of a topic: a message that no rule matches is refused
@@ -101,7 +101,7 @@ func (p *Properties) Equal(q *Properties) bool {
 	return reflect.DeepEqual(&a, &b)
 }
 
-// Rights are what an access rule allows, in the order given.
+// Rights are the rights of an access rule, in the order given.
 type Rights []Right
 
 // Right is one thing an access rule allows (semantics.md 16; management-api.md 5.1).
@@ -115,7 +115,7 @@ const (
 	Listen Right = 3
 )
 
-// String is the right as the management API names it.
+// String returns the right as the management API names it.
 func (r Right) String() string {
 	switch r {
 	case Manage:
@@ -132,14 +132,14 @@ func (r Right) String() string {
 func (r Right) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // AccessRule is a shared access authorization rule of a queue or topic: a named pair of keys and
-// what they allow.
+// the rights that they grant.
 type AccessRule struct {
 	Name      string
 	Rights    Rights
 	Primary   Secret
 	Secondary Secret
-	// CreatedAt and ModifiedAt say when the rule was made and last changed; 0: not known. Older
-	// versions stored what a client said.
+	// CreatedAt and ModifiedAt are when the rule was made and last changed; 0: unknown. Older
+	// versions stored the client's values.
 	CreatedAt  Time
 	ModifiedAt Time
 }
@@ -157,19 +157,19 @@ func (s Secret) GoString() string { return "***" }
 // MarshalText hides the key.
 func (s Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
 
-// Reveal is the key itself.
+// Reveal returns the key itself.
 func (s Secret) Reveal() string { return string(s) }
 
-// Rule is a rule of a subscription: which messages it gets a copy of, and what is changed in the
-// copy (semantics.md 15).
+// Rule is a rule of a subscription: which messages the subscription gets a copy of, and how the
+// copy is changed (semantics.md 15).
 type Rule struct {
-	Name      string // compared without regard to case
+	Name      string // compared case-insensitively
 	Filter    Filter
 	Action    Action
 	CreatedAt Time
 }
 
-// Filter says which messages match.
+// Filter selects messages.
 type Filter struct {
 	Kind       FilterKind
 	Text       string      // of an SQL filter
@@ -178,7 +178,7 @@ type Filter struct {
 	Properties []Property  // of a correlation filter: application properties, in the order given
 }
 
-// FilterKind is what a filter is; the management API has the same words.
+// FilterKind is the kind of a filter, in the words of the management API.
 //
 //event:closed kind of filter
 //event:words SqlFilter TrueFilter FalseFilter CorrelationFilter
@@ -197,13 +197,13 @@ type Action struct {
 	Parameters []Property
 }
 
-// Condition asks that a system property of a message be a text.
+// Condition requires a system property of a message to equal a text.
 type Condition struct {
 	Field Field
 	Text  string
 }
 
-// Field is a system property that a correlation filter can ask for, in the words of the management
+// Field is a system property that a correlation filter can test, in the words of the management
 // API.
 //
 //event:closed field
@@ -235,14 +235,14 @@ type Value struct {
 	// (ticks of 100 ns since year 1, as the management API counts them) or a span of time (ticks,
 	// two's complement).
 	Bits uint64
-	// Text holds a string, the 16 bytes of a UUID in the order they are written, a decimal in
-	// digits, or the zone with which a time is shown: "" is Z, [NoZone] none, otherwise an offset
-	// such as +02:00.
+	// Text holds a string, the 16 bytes of a UUID in the order they are written, or a decimal in
+	// digits. For a time it holds the zone with which it is shown: "" is Z, [NoZone] none,
+	// otherwise an offset such as +02:00.
 	Text string
 }
 
-// ValueType is what a value is. Int and Long are both integers of 64 bits to a filter; a rule shows
-// the one it was made with.
+// ValueType is the type of a value. Int and Long are both integers of 64 bits to a filter; a rule
+// shows the one that it was made with.
 //
 //event:closed type of value
 type ValueType uint8
@@ -260,26 +260,26 @@ const (
 	Span    ValueType = 9
 )
 
-// MaxEntityPartitions is how many partitions an entity may have: a lock token has room for no more.
+// MaxEntityPartitions is how many partitions an entity may have. A lock token has room for no more.
 const MaxEntityPartitions = tokenPartition + 1
 
-// KeyHash is the newest version of the hash that says which partition of an entity a key belongs
-// to. Another hash needs another number.
+// KeyHash is the newest version of the hash that maps a key to a partition of an entity. Another
+// hash needs another number.
 const KeyHash = 1
 
-// EntityCreated is an entity's beginning. It stands in the log of partition 0.
+// EntityCreated records the creation of an entity. It is in the log of partition 0.
 //
 //event:kind 2 verb=created
 type EntityCreated struct {
 	Envelope
 	EntityKind  EntityKind
-	Path        string // as it is shown; compared without regard to case
+	Path        string // as shown; compared case-insensitively
 	HashVersion uint8  // version of the placement hash that chose Hosts
 	Hosts       []byte // partition that hosts each entity partition, by entity partition number
 	Properties  Properties
-	// of a subscription: the entity it belongs to and shares hosts with
+	// of a subscription: the entity that it belongs to and shares hosts with
 	Topic EntityID `log:"v2"`
-	// version of the hash that says which partition a key belongs to; 0: the entity has one
+	// version of the hash that maps a key to a partition; 0: the entity has one partition
 	KeyHash uint8 `log:"v3,with=partitioned,among=1..KeyHash"`
 }
 
@@ -292,8 +292,8 @@ type EntityUpdated struct {
 	Before     Properties `log:"v2"` // for the audit
 }
 
-// EntityDeleted is an entity's end, with all its messages. A topic's subscriptions end in events of
-// their own.
+// EntityDeleted records the deletion of an entity with all its messages. The deletions of a topic's
+// subscriptions are separate events.
 //
 //event:kind 4 verb=deleted
 type EntityDeleted struct {
@@ -304,8 +304,8 @@ type EntityDeleted struct {
 	Before     Properties `log:"v2"` // for the audit
 }
 
-// EntityTouched notes now and then when an entity was last used: one that is not used for its
-// AutoDeleteOnIdle is deleted (semantics.md 7.7).
+// EntityTouched records from time to time when an entity was last used. An entity that is not used
+// for its AutoDeleteOnIdle is deleted (semantics.md 7.7).
 //
 //event:kind 37 verb=touched
 type EntityTouched struct {
@@ -313,7 +313,7 @@ type EntityTouched struct {
 	AccessedAt Time
 }
 
-// RuleAdded gives a subscription a rule. Rules are kept in the order in which they were added.
+// RuleAdded adds a rule to a subscription. Rules are kept in the order in which they were added.
 //
 //event:kind 38 verb=rule-added
 type RuleAdded struct {
@@ -321,8 +321,8 @@ type RuleAdded struct {
 	Rule     Rule `export:"description:Name"`
 }
 
-// RuleUpdated replaces the filter and the action of a rule, which keeps its name, its place and the
-// time it was made.
+// RuleUpdated replaces the filter and the action of a rule, which keeps its name, its place and its
+// time of creation.
 //
 //event:kind 39 verb=rule-changed
 type RuleUpdated struct {
@@ -331,7 +331,7 @@ type RuleUpdated struct {
 	Before Rule // for the audit
 }
 
-// RuleRemoved takes a rule away.
+// RuleRemoved removes a rule.
 //
 //event:kind 40 verb=rule-removed
 type RuleRemoved struct {
@@ -339,8 +339,8 @@ type RuleRemoved struct {
 	Rule Rule `export:"description:Name"`
 }
 
-// MessagePublished stores a message that was sent to a topic: all copies for its subscriptions in
-// one event, so that there are all of them or none. The topic keeps nothing but the number it gave
+// MessagePublished stores a message that was sent to a topic. It has the copies for all
+// subscriptions, so that all of them exist or none. The topic itself keeps only the number it gave
 // out and the id in its duplicate history.
 //
 //event:kind 41 verb=published
@@ -351,7 +351,7 @@ type MessagePublished struct {
 	SessionID    []byte         `log:"after=HasSession" export:"session_id"`
 	HasSession   bool
 	PartitionKey []byte
-	TimeToLive   time.Duration // the sender's own, cut to the topic's ceiling; 0: none
+	TimeToLive   time.Duration // the sender's own, limited by the topic; 0: none
 	EnqueuedAt   Time
 	Batch        uint32
 	// shared by all copies; nothing is stored when there are none
@@ -364,32 +364,32 @@ type MessagePublished struct {
 	Keyed          bool     `log:"in=Details,with=partitioned"` // see [MessageEnqueued]
 }
 
-// Copy is a subscription's own message.
+// Copy is a subscription's copy of a message.
 type Copy struct {
 	Subscription EntityID
 	Sequence     SequenceNumber // the subscription's own
-	// the sender gave a time to live, which is ExpiresAt less the time of enqueuing
+	// the sender set a time to live, which is ExpiresAt minus the time of enqueuing
 	OwnTTL    bool
 	ExpiresAt Time // 0: never
-	// the subscription requires sessions: the copy belongs to that of SessionID
+	// the subscription requires sessions: the copy belongs to the session SessionID
 	InSession bool
 	SessionID []byte
-	Rule      string // that made the copy and changed it; "": a plain copy
-	// what the rule's action changed, and reason and description of a dead-lettering
+	Rule      string // the rule that made and changed the copy; "": a plain copy
+	// changes by the rule's action, and reason and description of a dead-lettering
 	Changes Blob
-	// Cause is not 0 for a copy that goes to the subscription's dead-letter queue at once.
+	// Cause is not 0 for a copy that is dead-lettered at once.
 	Cause       Cause
 	Reason      string
 	Description string
 }
 
-// ScheduledPublished hands a scheduled message of a topic to its subscriptions, as if it were sent
-// now (semantics.md 7.6).
+// ScheduledPublished stores the copies of a scheduled message of a topic, as if the message were
+// sent now (semantics.md 7.6).
 //
 //event:kind 42 verb=activated
 type ScheduledPublished struct {
 	Envelope
-	Sequence    SequenceNumber `export:"number"` // so far
+	Sequence    SequenceNumber `export:"number"` // its number until now
 	NewSequence SequenceNumber `export:"new_number"`
 	EnqueuedAt  Time
 	Copies      []Copy

@@ -1,15 +1,15 @@
 package event
 
-// What structs cannot say of how entities, rules and copies are stored: see doc.go.
+// The parts of the encoding of entities, rules and copies that structs cannot express: see doc.go.
 
-// decoded says what version 1 did not: only queues were there.
+// decoded sets the fields that version 1 lacks, which knew only queues.
 func (p *Properties) decoded(d *decoder) {
 	if d.version < 2 {
 		p.SupportOrdering = !p.EnablePartitioning
 	}
 }
 
-// decoded refuses a key hash where no partition has to be chosen.
+// decoded refuses a key hash of an entity with one partition.
 func (c *EntityCreated) decoded(d *decoder) {
 	if d.version >= 3 {
 		d.severalHosts(c.Hosts)
@@ -23,14 +23,14 @@ func (d *decoder) severalHosts(hosts []byte) {
 	}
 }
 
-// decoded says what version 1 did not: only queues were there.
+// decoded sets the fields that version 1 lacks, which knew only queues.
 func (x *EntityDeleted) decoded(d *decoder) {
 	if d.version < 2 {
 		x.EntityKind = Queue
 	}
 }
 
-// What follows in a copy's entry; most copies have nothing but a number.
+// Flags for the contents of a copy's entry; most copies have only a number.
 const (
 	copyOwnTTL = 1 << iota
 	copyExpires
@@ -41,7 +41,7 @@ const (
 	copyFlags = 1<<iota - 1
 )
 
-// minCopy is the least that a copy takes, bytes.
+// minCopy is the smallest size of a copy, bytes.
 const minCopy = 3
 
 func (c *Copy) encode(e *encoder) {
@@ -108,15 +108,14 @@ func (c *Copy) decode(d *decoder) {
 	}
 }
 
-// AppendProperties appends the binary form of properties, as it stands in events of the newest
-// version.
+// AppendProperties appends the binary form of properties, as in events of the newest version.
 func AppendProperties(dst []byte, p *Properties) []byte {
 	e := encoder{dst: dst}
 	p.encode(&e)
 	return e.dst
 }
 
-// ReadProperties reads what [AppendProperties] wrote and returns what follows it.
+// ReadProperties reads properties as [AppendProperties] wrote them, and returns the rest of src.
 func ReadProperties(src []byte) (p Properties, rest []byte, err error) {
 	d := decoder{src: src, version: kinds[KindEntityCreated].version}
 	p.decode(&d)
@@ -130,7 +129,7 @@ func AppendRule(dst []byte, r *Rule) []byte {
 	return e.dst
 }
 
-// ReadRule reads what [AppendRule] wrote and returns what follows it.
+// ReadRule reads a rule as [AppendRule] wrote it, and returns the rest of src.
 func ReadRule(src []byte) (r Rule, rest []byte, err error) {
 	d := decoder{src: src}
 	r.decode(&d)

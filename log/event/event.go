@@ -3,10 +3,10 @@ package event
 import "time"
 
 // Kind is the type of an event as stored. Numbers are part of the file format: never reuse one. 56
-// and 57 belong to capabilities that are not there yet (docs/log-format.md, section 8).
+// and 57 belong to capabilities that do not exist yet (docs/log-format.md, section 8).
 type Kind uint8
 
-// kindInfo is what the directive of an event says of its kind.
+// kindInfo is the contents of the directive of an event.
 type kindInfo struct {
 	name, verb string
 	version    byte   // the newest; 0: there is no such kind
@@ -14,11 +14,10 @@ type kindInfo struct {
 	fact       bool
 }
 
-// String is the event's name in the catalogue of semantics.md 4.2.
+// String returns the event's name in the catalogue of semantics.md 4.2.
 func (k Kind) String() string { return kinds[k].name }
 
-// Verb is what has happened, in the word by which people ask for events of the kind; "": it has
-// none.
+// Verb returns the word with which people search for events of the kind; "": it has none.
 func (k Kind) Verb() string { return kinds[k].verb }
 
 // IsFact reports whether events of the kind change nothing.
@@ -27,31 +26,31 @@ func (k Kind) IsFact() bool { return kinds[k].fact }
 // Event is one thing that has happened. The set is closed: the types of this package.
 type Event interface {
 	Kind() Kind
-	// Common returns the fields every event has. It points into the event.
+	// Common returns the fields that every event has. It points into the event.
 	Common() *Envelope
 	encode(*encoder)
 	decode(*decoder)
 }
 
-// Record is what one decision wrote: all of its events or none of them.
+// Record contains the events of one decision: all of them or none.
 type Record struct {
-	// broker time of the decision; never decreases within a log, but behind a ClockSet
+	// broker time of the decision; never decreases within a log, except after a ClockSet
 	// (semantics.md 4.3 R4)
 	At     Time
 	Events []Event
 }
 
-// Envelope is what every event carries (semantics.md 4.1). The position and the time are the
-// record's.
+// Envelope has the fields of every event (semantics.md 4.1). Position and time are those of the
+// record.
 type Envelope struct {
 	Slice  Slice    // zero for OriginDefined and ClockSet
-	Origin OriginID // who asked; audit only, never read by Apply
+	Origin OriginID // who asked for the event; audit only, never read by Apply
 }
 
 // Common implements [Event].
 func (e *Envelope) Common() *Envelope { return e }
 
-// Origin says who asked for something, and over which connection and link.
+// Origin is the client or operator who asked for an event, with the connection and link.
 type Origin struct {
 	Connection    uint64 // number of the connection, unique within one run of the broker
 	RemoteAddress string // host:port of the peer
@@ -62,7 +61,7 @@ type Origin struct {
 	Entity        string // address the link was attached to
 }
 
-// OriginDefined gives an origin the number by which later events of this log name it.
+// OriginDefined gives an origin the number with which later events of this log name it.
 //
 //event:kind 1 verb=origin
 type OriginDefined struct {
@@ -79,25 +78,25 @@ type MessageEnqueued struct {
 	Sequence SequenceNumber `export:"number"`
 	// as text; sent or generated
 	MessageID []byte `export:"message_id"`
-	// group-id as sent; meaningless when HasSession is false
+	// group-id as sent; unused when HasSession is false
 	SessionID    []byte `log:"after=HasSession" export:"session_id"`
 	HasSession   bool
 	PartitionKey []byte        // empty: none
-	TimeToLive   time.Duration // the sender's own, cut to the entity's ceiling; 0: none
+	TimeToLive   time.Duration // the sender's own, limited by the entity; 0: none
 	EnqueuedAt   Time
 	ExpiresAt    Time // 0: never
 	Batch        uint32
 	// the whole encoded message as sent, with its message-id
 	Body Blob `export:"size:Size"`
-	// the entity requires sessions: the message belongs to that of SessionID
+	// the entity requires sessions: the message belongs to the session SessionID
 	InSession bool   `log:"v2"`
 	IDType    IDType `log:"v2"` // of the message-id as sent
-	// until when the id is in the duplicate history; 0: the entity keeps none
+	// end of the id's time in the duplicate history; 0: the entity keeps none
 	DuplicateUntil Time     `log:"v2"`
 	Details        Details  `log:"v3"`
 	Arrival        *Arrival `log:"in=Details,with=moves"` // nil: it was sent here
-	// in the duplicate history the id counts together with the session id, or else the partition
-	// key
+	// the id counts in the duplicate history together with the session id or, without one, the
+	// partition key
 	Keyed bool `log:"in=Details,with=partitioned"`
 }
 
@@ -146,25 +145,24 @@ type MessageScheduled struct {
 	DuplicateUntil Time
 	Details        Details  `log:"v2"`
 	Arrival        *Arrival `log:"in=Details,with=moves"` // nil: it was sent here
-	// Sequence is one of a [NumbersReserved], and may be smaller than others given out since
+	// Sequence is a number of a [NumbersReserved], and may be smaller than later ones
 	Reserved bool `log:"in=Details,with=transactions"`
 	Keyed    bool `log:"in=Details,with=partitioned"` // see [MessageEnqueued]
 }
 
-// ScheduledActivated makes a scheduled message active. Its old sequence number is dead from then
-// on.
+// ScheduledActivated makes a scheduled message active. Its old sequence number is no longer valid.
 //
 //event:kind 28 verb=activated
 type ScheduledActivated struct {
 	Envelope
-	Sequence    SequenceNumber `export:"number"` // so far
+	Sequence    SequenceNumber `export:"number"` // its number until now
 	NewSequence SequenceNumber `export:"new_number"`
-	TimeToLive  time.Duration  // the sender's own, cut to the entity's ceiling; 0: none
+	TimeToLive  time.Duration  // the sender's own, limited by the entity; 0: none
 	EnqueuedAt  Time
 	ExpiresAt   Time // 0: never
 }
 
-// ScheduleCancelled ends a message that never became active.
+// ScheduleCancelled removes a message that never became active.
 //
 //event:kind 29 verb=cancelled
 type ScheduleCancelled struct {
@@ -172,8 +170,8 @@ type ScheduleCancelled struct {
 	Sequence SequenceNumber `export:"number"`
 }
 
-// DuplicateDropped says that a message was accepted and not stored, because its id was in the
-// duplicate history. It is for the audit and changes nothing but that an arrival has arrived.
+// DuplicateDropped says that a message was accepted but not stored, because its id was in the
+// duplicate history. It is for the audit. It changes nothing except that an arrival has arrived.
 //
 //event:kind 30 verb=duplicate
 type DuplicateDropped struct {
@@ -184,7 +182,7 @@ type DuplicateDropped struct {
 	Arrival   *Arrival       `log:"v2,with=moves"` // nil: it was sent here
 }
 
-// MessageLocked hands an active or deferred message to one receiver.
+// MessageLocked locks an active or deferred message for one receiver.
 //
 //event:kind 17 verb=locked
 type MessageLocked struct {
@@ -206,8 +204,8 @@ type LockRenewed struct {
 	LockedUntil Time           `export:"until"`
 }
 
-// LockExpired ends a lock whose time passed. A dead-lettering that follows from it is an event of
-// its own in the record.
+// LockExpired ends a lock whose time has passed. A dead-lettering that follows from it is a
+// separate event in the record.
 //
 //event:kind 19 verb=lost
 type LockExpired struct {
@@ -217,7 +215,7 @@ type LockExpired struct {
 	DeliveryCount uint32         `export:"delivery_count"` // new
 }
 
-// MessageReleased gives a locked message back without counting.
+// MessageReleased unlocks a message without counting a delivery.
 //
 //event:kind 20 verb=released
 type MessageReleased struct {
@@ -226,7 +224,7 @@ type MessageReleased struct {
 	Token    LockToken      `export:"token"`
 }
 
-// MessageAbandoned gives a locked message back as a failed delivery.
+// MessageAbandoned unlocks a message and counts a failed delivery.
 //
 //event:kind 21 verb=abandoned
 type MessageAbandoned struct {
@@ -238,7 +236,7 @@ type MessageAbandoned struct {
 	Changes Blob
 }
 
-// MessageCompleted ends a locked message: it is never delivered again.
+// MessageCompleted removes a locked message: it is never delivered again.
 //
 //event:kind 22 verb=completed
 type MessageCompleted struct {
@@ -247,7 +245,7 @@ type MessageCompleted struct {
 	Token    LockToken      `export:"token"`
 }
 
-// MessageReceivedAndDeleted ends a message that is handed out without a lock.
+// MessageReceivedAndDeleted removes a message that is delivered without a lock.
 //
 //event:kind 23 verb=received
 type MessageReceivedAndDeleted struct {
@@ -255,7 +253,7 @@ type MessageReceivedAndDeleted struct {
 	Sequence SequenceNumber `export:"number"`
 }
 
-// MessageDeferred sets a locked message aside; only its sequence number finds it.
+// MessageDeferred sets a locked message aside; it can be found only by its sequence number.
 //
 //event:kind 24 verb=deferred
 type MessageDeferred struct {
@@ -276,33 +274,32 @@ const (
 	CauseExpired     Cause = 2
 	CauseMaxDelivery Cause = 3
 	CauseHeaderSize  Cause = 4
-	// a copy without session id for a subscription that requires sessions
+	// a copy without session id, for a subscription that requires sessions
 	CauseNoSession Cause = 5
 	CauseFilter    Cause = 6 // a rule's filter or action could not be evaluated
-	CauseHopLimit  Cause = 7 // it has moved [MaxHops] times and is not forwarded any more
+	CauseHopLimit  Cause = 7 // it has moved [MaxHops] times and is not forwarded again
 )
 
-// MessageDeadLettered moves a message from the main queue to a dead-letter queue, in one step:
-// there is no instant at which it is in both or in neither. Its sequence number, enqueue time and
-// delivery count stay.
+// MessageDeadLettered moves a message from the main queue to a dead-letter queue in one step: at no
+// instant is it in both or in neither. Its sequence number, enqueue time and delivery count stay.
 //
 //event:kind 25 verb=dead
 type MessageDeadLettered struct {
 	Envelope
 	Sequence SequenceNumber `export:"number"`
-	// of the lock that ends with it; zero when it was not locked
+	// of the lock that ends with it; zero if it was not locked
 	Token       LockToken `export:"token"`
 	Cause       Cause     `export:"cause"`
 	Reason      string    `export:"reason"`
 	Description string    `export:"description"`
 	// all application properties to add or replace, reason and description included
 	Changes Blob
-	// TransferDeadLetter; anything else is the dead-letter queue, and read as 0
+	// TransferDeadLetter; anything else is the dead-letter queue, and is read as 0
 	SubQueue SubQueue `log:"v2,with=moves,only=TransferDeadLetter"`
 }
 
-// MessageExpired drops a message whose time to live ended. An expired message that goes to the
-// dead-letter queue is a MessageDeadLettered with CauseExpired instead.
+// MessageExpired removes a message whose time to live has ended. An expired message that is moved
+// to the dead-letter queue has a MessageDeadLettered with CauseExpired instead.
 //
 //event:kind 26 verb=expired
 type MessageExpired struct {
@@ -311,14 +308,14 @@ type MessageExpired struct {
 	ExpiresAt Time           `export:"until"`
 }
 
-// SessionAccepted hands a session to one receiver: all its messages, those to come included
+// SessionAccepted gives a session to one receiver, with all its present and future messages
 // (semantics.md 8.3).
 //
 //event:kind 31 verb=session-accepted
 type SessionAccepted struct {
 	Envelope
 	SessionID   []byte    `export:"session_id"`
-	Token       LockToken // of the session lock; never seen by a client
+	Token       LockToken // of the session lock; never shown to a client
 	LockedUntil Time      `export:"until"`
 }
 
@@ -338,14 +335,14 @@ type ReleaseCause uint8
 
 const (
 	ReleaseClosed   ReleaseCause = 1 // the client closed its link
-	ReleaseLinkLost ReleaseCause = 2 // the link, its connection or the broker went away
+	ReleaseLinkLost ReleaseCause = 2 // the link, its connection or the broker was lost
 	// the lock's time passed: every message locked under it counts as failed
 	ReleaseExpired       ReleaseCause = 3
 	ReleaseEntityChanged ReleaseCause = 4 // the entity was updated
 )
 
-// SessionReleased ends a session lock and gives every message locked under it back. What follows
-// for a message that failed too often or has expired is an event of its own in the record.
+// SessionReleased ends a session lock and unlocks every message locked under it. Consequences for a
+// message that has failed too often or has expired are separate events in the record.
 //
 //event:kind 33 verb=session-released
 type SessionReleased struct {
@@ -355,7 +352,7 @@ type SessionReleased struct {
 	Returned  []Returned   // by sequence number
 }
 
-// Returned is a message given back with its session.
+// Returned is a message that was unlocked with its session.
 type Returned struct {
 	Sequence      SequenceNumber
 	DeliveryCount uint32 // new
@@ -369,11 +366,11 @@ type SessionStateSet struct {
 	SessionID []byte `export:"session_id"`
 	Cleared   bool
 	State     Blob `export:"size:Size"` // may be empty without being cleared
-	// of a subscription's session: what it stores counts with its topic; 0: of a queue's
+	// of a subscription's session: its topic, whose size includes the state; 0: of a queue's
 	Topic EntityID `log:"v2"`
 }
 
-// MessagesBatchDeleted removes active messages that nobody received (semantics.md 14.3).
+// MessagesBatchDeleted removes active messages that were never received (semantics.md 14.3).
 //
 //event:kind 35 verb=purged
 type MessagesBatchDeleted struct {
@@ -382,37 +379,36 @@ type MessagesBatchDeleted struct {
 	Sequences []SequenceNumber // ascending
 }
 
-// SliceDropped forgets everything about a slice of an entity that was deleted. The deletion itself
-// is in the catalogue.
+// SliceDropped removes a slice of a deleted entity. The deletion itself is in the catalogue.
 //
 //event:kind 36 verb=dropped
 type SliceDropped struct{ Envelope }
 
-// ClockSet says where broker time went on at a start whose clock and log were far apart
-// (reliability.md 1.4). It stands in the log of every partition, as the first record of a run.
-// Every instant the partition keeps moves by To - From; its record has the time To, which may be
-// before that of the record in front of it.
+// ClockSet says where broker time continued at a start whose clock and log were far apart
+// (reliability.md 1.4). It is in the log of every partition, as the first record of a run. Every
+// instant that the partition keeps moves by To - From. The record has the time To, which may be
+// before that of the previous record.
 //
 //event:kind 59 verb=clock-set
 type ClockSet struct {
 	Envelope
-	// of the decision in the namespace, from 1; a partition that was not there for some of them has
-	// gaps
+	// number of the decision in the namespace, from 1; a partition that did not exist for some of
+	// them has gaps
 	Number uint64
-	Basis  ClockBasis `export:"cause"` // what was believed
-	From   Time       // broker time before, not before any record of this log
-	To     Time       `export:"until"` // and after
-	Wall   Time       // what the machine's clock showed
+	Basis  ClockBasis `export:"cause"` // which time was believed
+	From   Time       // broker time before, not earlier than any record of this log
+	To     Time       `export:"until"` // broker time afterwards
+	Wall   Time       // reading of the machine's clock
 }
 
-// ClockBasis says what an operator believed.
+// ClockBasis says which time an operator believed.
 //
 //event:words log wall catalogue
 type ClockBasis uint8
 
 const (
-	BasisLog  ClockBasis = 1 // the log: broker time goes on from its newest record
+	BasisLog  ClockBasis = 1 // the log: broker time continues from its newest record
 	BasisWall ClockBasis = 2 // the clock
-	// this partition follows what was decided without it; the decision stands in partition 0's log
+	// this partition follows a decision that was made without it, which is in partition 0's log
 	BasisCatalogue ClockBasis = 3
 )

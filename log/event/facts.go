@@ -1,32 +1,33 @@
 package event
 
-// Facts are events that change nothing: they say what happened to people and programs around the
-// messages, which nobody can find out later from the rest of the log. They ride with what is
-// written anyway; no reply waits for one.
+// Facts are events that change nothing. They record what happened to clients and programs around
+// the messages, which the rest of the log does not show. They are written together with other
+// events; no reply waits for one.
 
-// Details are what history keeps of a message besides its body, for searches and for joining
-// traces, since it outlives the body. A sender's texts are cut to [MaxDetail] bytes at a character.
+// Details are the facts about a message that history keeps besides its body, for searches and for
+// joining traces, because they outlive the body. A sender's texts are cut to [MaxDetail] bytes at a
+// character boundary.
 type Details struct {
 	BodySize      uint32 // bytes of the body sections of the message as sent
 	Subject       []byte
-	CorrelationID []byte // as text, whatever its type is
+	CorrelationID []byte // as text, whatever its type
 	ContentType   []byte
 	// W3C trace context: the application property Diagnostic-Id, or traceparent
 	TraceParent []byte
 	Source      Source
 }
 
-// MaxDetail bounds each of the texts of [Details], bytes.
+// MaxDetail limits each of the texts of [Details], bytes.
 const MaxDetail = 256
 
-// Source says which message this one was made from.
+// Source identifies the message that this one was made from.
 type Source struct {
 	Relation Relation // 0: it was sent
 	Slice    Slice
 	Sequence SequenceNumber
 }
 
-// Relation is what was done with the message it was made from.
+// Relation is how a message was made from another one.
 //
 //event:closed relation
 //event:words forwarded resubmitted replayed
@@ -38,49 +39,49 @@ const (
 	Replayed    Relation = 3 // from another data directory's history
 )
 
-// RunStarted says that a run of the broker began, in each log it leads. It is among the first
-// events of the run.
+// RunStarted says that a run of the broker began, in each log that the run leads. It is among the
+// first events of the run.
 //
 //event:kind 60 verb=run fact
 type RunStarted struct {
 	Envelope
 	Version  string `export:"description"` // of the broker
-	Settings string // a fingerprint of what it was started with; equal settings have equal ones
-	Stop     Stop   `export:"cause"` // how the run before ended
+	Settings string // a fingerprint of its settings; equal settings have equal fingerprints
+	Stop     Stop   `export:"cause"` // how the previous run ended
 	Cut      uint64 // bytes of unacknowledged tail that the start cut off this log
 }
 
-// Stop is how a run ended, as the next one finds it.
+// Stop is how a run ended, as found by the next one.
 //
 //event:closed stop of a run
 //event:words none clean killed crash failed
 type Stop uint8
 
 const (
-	StopNone   Stop = 1 // there was no run before
+	StopNone   Stop = 1 // there was no previous run
 	StopClean  Stop = 2 // in order
-	StopKilled Stop = 3 // the process died, the machine did not
-	StopCrash  Stop = 4 // the machine did, or nobody can tell
+	StopKilled Stop = 3 // the process died, but not the machine
+	StopCrash  Stop = 4 // the machine died, or the cause is unknown
 	StopFailed Stop = 5 // a write or sync of this log failed
 )
 
 // LinkOpened says that a link to an entity, or to one of its sub-queues, was opened. Its origin
-// says whose it is.
+// identifies the link.
 //
 //event:kind 61 verb=link-opened fact
 type LinkOpened struct {
 	Envelope
 	Role     Role     `export:"cause"`
 	SubQueue SubQueue // of a receiver
-	// of the session that a receiver was given
+	// the session given to a receiver
 	SessionID []byte `log:"after=InSession" export:"session_id"`
-	InSession bool   // it was given one
-	// links of the slice since the last LinkOpened that were not noted, since there were too many
-	// at a time
+	InSession bool   // a receiver was given a session
+	// number of links of the slice since the last LinkOpened that were not recorded, because there
+	// were too many at a time
 	Missed uint64
 }
 
-// Role is what a link does.
+// Role is the role of a link.
 //
 //event:closed role of a link
 //event:words sender receiver receiver-deleting browser
@@ -90,18 +91,18 @@ const (
 	Sender           Role = 1
 	Receiver         Role = 2 // by peek-lock
 	DeletingReceiver Role = 3 // by receive-and-delete
-	Browser          Role = 4 // takes nothing
+	Browser          Role = 4 // receives nothing
 )
 
-// LinkClosed says that the link of its origin was closed: an origin is what a log names a link by.
+// LinkClosed says that the link of its origin was closed: a log identifies a link by its origin.
 //
 //event:kind 62 verb=link-closed fact
 type LinkClosed struct {
 	Envelope
 	Cause CloseCause `export:"cause"`
-	// the AMQP error condition it was closed with; "": none
+	// the AMQP error condition of the close; "": none
 	Condition string `export:"reason"`
-	// and its description, or what the connection ended with
+	// its description, or the error that ended the connection
 	Description string `export:"description"`
 }
 
@@ -114,28 +115,28 @@ type CloseCause uint8
 const (
 	// the client detached it, or ended its session or connection in order
 	ClosedByPeer     CloseCause = 1
-	ClosedByBroker   CloseCause = 2 // with an error, as Condition says
+	ClosedByBroker   CloseCause = 2 // with an error, see Condition
 	ClosedConnection CloseCause = 3 // the connection was lost
 	ClosedStop       CloseCause = 4 // the broker was stopped
 )
 
-// SettlementRefused says that a settlement of a message, or the renewal of its lock, was refused.
+// SettlementRefused says that the settlement of a message, or the renewal of its lock, was refused.
 // The event that ended the lock has the same token.
 //
 //event:kind 63 verb=refused fact
 type SettlementRefused struct {
 	Envelope
-	Sequence SequenceNumber `export:"number"` // 0: not known any more
+	Sequence SequenceNumber `export:"number"` // 0: no longer known
 	SubQueue SubQueue
 	Token    LockToken `export:"token"`
 	Wanted   Wanted    `export:"reason"`
 	Why      Refusal   `export:"cause"`
-	// refusals in this log since the last SettlementRefused that were not noted, since there were
-	// too many at a time
+	// refusals in this log since the last SettlementRefused that were not recorded, because there
+	// were too many at a time
 	Missed uint64
 }
 
-// Wanted is what was to be done with a lock.
+// Wanted is the refused operation on a lock.
 //
 //event:closed settlement
 //event:words complete abandon release defer dead-letter renew
@@ -150,7 +151,7 @@ const (
 	WantedRenew      Wanted = 6
 )
 
-// Refusal is why something was refused.
+// Refusal is the reason of a refusal.
 //
 //event:closed refusal
 //event:words other lock-lost session-lost disabled not-allowed invalid too-large entity-full busy no-match entity-gone
@@ -163,15 +164,15 @@ const (
 	RefusedDisabled    Refusal = 4 // by the entity's status
 	RefusedNotAllowed  Refusal = 5
 	RefusedInvalid     Refusal = 6
-	RefusedTooLarge    Refusal = 7 // over the size of a message
-	RefusedFull        Refusal = 8 // over the quota of the entity
+	RefusedTooLarge    Refusal = 7 // exceeds the size limit of a message
+	RefusedFull        Refusal = 8 // exceeds the quota of the entity
 	RefusedBusy        Refusal = 9
 	RefusedNoMatch     Refusal = 10 // no rule of a topic that filters before publishing
 	RefusedGone        Refusal = 11 // the entity was deleted
 )
 
-// SendsRefused counts messages that were not let in, at most one event a second for an entity and a
-// reason. Its origin is that of the last one.
+// SendsRefused counts refused messages, in at most one event a second for an entity and a reason.
+// Its origin is that of the last refused message.
 //
 //event:kind 64 verb=sends-refused fact
 type SendsRefused struct {
@@ -181,12 +182,11 @@ type SendsRefused struct {
 	Since Time    // of the first of them
 }
 
-// MaxReason bounds the texts of a [ReasonGiven], bytes.
+// MaxReason limits the texts of a [ReasonGiven], bytes.
 const MaxReason = 1024
 
-// ReasonGiven says, in an operator's words, why the operator did what the other events of its
-// record say. Where no reason was given it has the tracking id alone, by which the request can be
-// found in the log of the client.
+// ReasonGiven contains an operator's reason for the other events of its record. Without a reason it
+// has only the tracking id, with which the request can be found in the client's log.
 //
 //event:kind 65 verb=reason fact
 type ReasonGiven struct {
@@ -195,7 +195,7 @@ type ReasonGiven struct {
 	TrackingID string // of the request; "": none
 }
 
-// The first byte of a message's details: a flag for each detail that follows. Most messages have
+// The first byte of a message's details has a flag for each detail that follows. Most messages have
 // few.
 const (
 	detailSubject = 1 << iota
@@ -203,13 +203,13 @@ const (
 	detailContentType
 	detailTrace
 	detailSource
-	detailArrival                      // of events that say so
+	detailArrival                      // of events that may have an arrival
 	detailReserved                     // of a MessageScheduled
 	detailKeyed                        // of events that store a message
 	detailFlags    = detailArrival - 1 // of every message
 )
 
-// extras are what follows a message's details in some kinds of events, by the names of their fields
+// extras are the fields that follow a message's details in some kinds of events, by their names
 // there.
 type extras struct {
 	Arrival  *Arrival
@@ -252,8 +252,8 @@ func (x *Details) encode(e *encoder, also extras) {
 	}
 }
 
-// decode reads a message's details, and what follows them. allowed has the flags that the kind of
-// event may have beyond those of details.
+// decode reads a message's details and the fields that follow them. allowed has the flags that the
+// kind of event may have besides those of details.
 func (x *Details) decode(d *decoder, allowed byte) (also extras) {
 	x.BodySize = d.uint32()
 	flags := d.byte()

@@ -1,18 +1,18 @@
 package event
 
-// The events that say that a partition was taken out of service, or put back, stand in the log of
-// partition 0, which holds the catalogue and is never taken out: the log of the partition itself
-// may be what cannot be written. Both are facts.
+// The events that take a partition out of service, or return it, are in the log of partition 0.
+// That partition holds the catalogue and is never taken out of service, whereas the log of the
+// fenced partition may be unwritable. Both events are facts.
 
-// PartitionFenced says that a partition was taken out of service. Its origin says by whom, if by
-// anybody, and the [ReasonGiven] behind it why.
+// PartitionFenced says that a partition was taken out of service. Its origin says by which
+// operator, if any, and the [ReasonGiven] after it says why.
 //
 //event:kind 67 verb=fenced with=fences fact
 type PartitionFenced struct {
 	Envelope
 	LogPartition uint32 // of the data directory
 	Cause        FenceCause
-	Error        string // what failed; "" where nothing did
+	Error        string // what failed; "" if nothing did
 }
 
 // FenceCause is why a partition was taken out of service.
@@ -26,12 +26,12 @@ const (
 	FencedByOperator FenceCause = 2
 )
 
-// PartitionRestarted says that a partition that did not serve was recovered while the broker ran,
-// and serves again. Its origin says by whom.
+// PartitionRestarted says that a partition out of service was recovered while the broker ran, and
+// serves again. Its origin says by which operator.
 //
 //event:kind 68 verb=restarted with=fences fact
 type PartitionRestarted struct {
 	Envelope
 	LogPartition uint32 // of the data directory
-	Refused      bool   // a start had found its files damaged or missing, else it was fenced
+	Refused      bool   // a start had found its files damaged or missing; otherwise it was fenced
 }

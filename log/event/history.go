@@ -7,14 +7,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/internal/quantity"
 )
 
-// Retention is how long something is kept that nobody needs any more: a time, in ms, or one of the
-// words below. The zero value says nothing.
+// Retention is how long settled data is kept: a time, in ms, or one of the words below. The zero
+// value means unset.
 type Retention int64
 
 const (
 	KeepNone    Retention = -1 // nothing is kept
 	KeepForever Retention = -2 // everything is kept
-	// maxRetention is the longest time; what is to be kept longer is kept for ever.
+	// maxRetention is the longest time; data to be kept longer is kept for ever.
 	maxRetention = Retention(36500 * day)
 )
 
@@ -23,11 +23,11 @@ const day = 24 * time.Hour / time.Millisecond
 // Retentions are the durations that a retention may have.
 var Retentions = quantity.Durations{Least: time.Millisecond, Most: time.Duration(maxRetention) * time.Millisecond, None: true, Unlimited: true}
 
-// KeepFor is the retention for a duration, cut to whole milliseconds.
+// KeepFor returns the retention for a duration, cut to whole milliseconds.
 func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
 
-// String prints the retention as [ParseRetention] reads it: 7d, 1d12h, none, unlimited; "" where it
-// says nothing.
+// String returns the retention as [ParseRetention] reads it: 7d, 1d12h, none, unlimited; "" if it is
+// unset.
 func (r Retention) String() string {
 	switch {
 	case r == 0:
@@ -43,7 +43,7 @@ func (r Retention) String() string {
 // MarshalText makes retentions readable in JSON.
 func (r Retention) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText implements [encoding.TextUnmarshaler]; an empty text says nothing.
+// UnmarshalText implements [encoding.TextUnmarshaler]; an empty text means unset.
 func (r *Retention) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
 		*r = 0
@@ -67,8 +67,7 @@ func ParseRetention(text string) (Retention, error) {
 	return KeepFor(d), nil
 }
 
-// Over reports whether something that has been of no use since an instant need not be kept any
-// longer.
+// Over reports whether data that has been unused since an instant may be removed.
 func (r Retention) Over(since, now Time) bool {
 	switch {
 	case r == KeepNone:
@@ -79,7 +78,7 @@ func (r Retention) Over(since, now Time) bool {
 	return now-since >= Time(r) && now > since
 }
 
-// Longer is the longer one of two.
+// Longer returns the longer one of two.
 func (r Retention) Longer(s Retention) Retention {
 	if r == KeepForever || s == KeepForever {
 		return KeepForever
@@ -87,41 +86,40 @@ func (r Retention) Longer(s Retention) Retention {
 	return max(r, s)
 }
 
-// HistoryPolicy is how long history is kept. What it says nothing about is left to a less specific
-// policy.
+// HistoryPolicy is how long history is kept. Unset fields are left to a less specific policy.
 type HistoryPolicy struct {
-	Events Retention // that have no effect on the state any more
-	Bodies Retention // of messages that are over
-	// of what was removed without having been received: bodies, and the events that say what it was
+	Events Retention // of events that no longer affect the state
+	Bodies Retention // of bodies of settled messages
+	// of messages that were removed without having been received: bodies, and the events about them
 	Undo Retention
 }
 
-// IsZero reports whether it says nothing.
+// IsZero reports whether no field is set.
 func (p HistoryPolicy) IsZero() bool { return p == HistoryPolicy{} }
 
-// Or is the policy, with what it says nothing about taken from another one.
+// Or returns the policy, with unset fields taken from another one.
 func (p HistoryPolicy) Or(q HistoryPolicy) HistoryPolicy {
 	return HistoryPolicy{cmp.Or(p.Events, q.Events), cmp.Or(p.Bodies, q.Bodies), cmp.Or(p.Undo, q.Undo)}
 }
 
-// HistoryPolicySet says how long history is kept, of the entities that a pattern matches or of the
-// namespace. Its origin says who set the policy, and the [ReasonGiven] behind it why. It stands in
+// HistoryPolicySet sets how long history is kept, of the entities that a pattern matches or of the
+// namespace. Its origin says who set the policy, and the [ReasonGiven] after it says why. It is in
 // the log of partition 0.
 //
 //event:kind 55 verb=history-kept with=policies
 type HistoryPolicySet struct {
 	Envelope
 	Pattern string // "": of the namespace
-	Removed bool   // there is none for the pattern from now on
+	Removed bool   // the policy of the pattern is removed
 	Policy  HistoryPolicy
-	// The rest is said of the namespace alone.
-	Share       uint32 // percent of the disk that all history together may take; 0: it says nothing
-	BeforeSends bool   // history is kept even when sends have to be refused for want of room
-	Since       Time   // in a base alone: when the first policy was set
+	// The fields below are set only for the namespace.
+	Share       uint32 // percent of the disk that all history together may take; 0: unset
+	BeforeSends bool   // history is kept even when sends must be refused for lack of room
+	Since       Time   // in a base only: when the first policy was set
 }
 
-// A retention is stored as a number that is never negative: 0 nothing is said, 1 none, 2 unlimited,
-// else 2 more than the milliseconds.
+// A retention is stored as a number that is never negative: 0 unset, 1 none, 2 unlimited, else 2
+// more than the milliseconds.
 
 func (e *encoder) retention(r Retention) { e.uvarint(r.stored()) }
 
@@ -148,14 +146,14 @@ func retentionOf(stored uint64) (Retention, bool) {
 	return -Retention(stored), true
 }
 
-// AppendHistoryPolicy appends the binary form of what a policy says, without who said it.
+// AppendHistoryPolicy appends the binary form of a policy, without its origin.
 func AppendHistoryPolicy(dst []byte, h *HistoryPolicySet) []byte {
 	e := encoder{dst: dst}
 	h.encode(&e)
 	return e.dst
 }
 
-// ReadHistoryPolicy reads what [AppendHistoryPolicy] wrote and returns what follows it.
+// ReadHistoryPolicy reads a policy as [AppendHistoryPolicy] wrote it, and returns the rest of src.
 func ReadHistoryPolicy(src []byte) (h HistoryPolicySet, rest []byte, err error) {
 	d := decoder{src: src}
 	h.decode(&d)

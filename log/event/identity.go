@@ -1,12 +1,12 @@
 package event
 
-// Identity is what makes the second of two messages a duplicate, if both have it: the id, and in an
-// entity with several partitions the key that goes with it.
+// Identity identifies duplicates: two messages with the same identity are duplicates. It has the id
+// and, in an entity with several partitions, the key that belongs to it.
 type Identity struct {
 	Type  IDType
 	ID    []byte
 	Keyed bool
-	Key   []byte // the session id, or else the partition key; nil unless Keyed
+	Key   []byte // the session id or, without one, the partition key; nil unless Keyed
 }
 
 func identity(t IDType, id []byte, keyed, hasSession bool, sessionID, partitionKey []byte) Identity {
@@ -20,17 +20,17 @@ func identity(t IDType, id []byte, keyed, hasSession bool, sessionID, partitionK
 	return i
 }
 
-// Identity is what duplicates of the message are recognised by.
+// Identity returns the identity with which duplicates of the message are detected.
 func (m *MessageEnqueued) Identity() Identity {
 	return identity(m.IDType, m.MessageID, m.Keyed, m.HasSession, m.SessionID, m.PartitionKey)
 }
 
-// Identity is what duplicates of the message are recognised by.
+// Identity returns the identity with which duplicates of the message are detected.
 func (m *MessageScheduled) Identity() Identity {
 	return identity(m.IDType, m.MessageID, m.Keyed, m.HasSession, m.SessionID, m.PartitionKey)
 }
 
-// Identity is what duplicates of the message are recognised by.
+// Identity returns the identity with which duplicates of the message are detected.
 func (m *MessagePublished) Identity() Identity {
 	return identity(m.IDType, m.MessageID, m.Keyed, m.HasSession, m.SessionID, m.PartitionKey)
 }

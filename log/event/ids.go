@@ -16,13 +16,13 @@ type EntityID uint32
 // first value 1. The top 16 bits hold the entity partition (semantics.md 2.2).
 type SequenceNumber uint64
 
-// PartitionID numbers the logs of a namespace, from 0. Partition 0 holds the catalogue. What
-// packages log and engine call by this name is this type; the partition of an entity, which a
-// [Slice] names, is another thing.
+// PartitionID numbers the logs of a namespace, from 0. Partition 0 holds the catalogue. Packages
+// log and engine use this type under the same name. It is not the partition of an entity, which is
+// in a [Slice].
 type PartitionID uint16
 
-// LSN is the log sequence number of a frame: its place in its partition's log. It only ever grows;
-// it has no other meaning above package log.
+// LSN is the log sequence number of a frame: its place in its partition's log. It only grows, and
+// has no other meaning above package log.
 type LSN uint64
 
 // Position is the place of a byte in a partition's log: the LSN of its frame plus the distance from
@@ -41,13 +41,13 @@ type Slice struct {
 
 func (s Slice) String() string { return string(s.Append(make([]byte, 0, 16))) }
 
-// Append appends what String returns.
+// Append appends the text that String returns.
 func (s Slice) Append(dst []byte) []byte {
 	dst = append(strconv.AppendUint(dst, uint64(s.Entity), 10), '/')
 	return strconv.AppendUint(dst, uint64(s.Partition), 10)
 }
 
-// SubQueue tells the parts of a slice apart. All of them share the slice's sequence numbers.
+// SubQueue is a part of a slice. All of them share the slice's sequence numbers.
 //
 //event:closed sub-queue
 type SubQueue uint8
@@ -70,10 +70,10 @@ func (q SubQueue) String() string {
 	return fmt.Sprintf("sub-queue(%d)", uint8(q))
 }
 
-// Partition is the entity partition that the number was given in.
+// Partition returns the entity partition in which the number was given out.
 func (n SequenceNumber) Partition() uint8 { return uint8(n >> partitionShift) }
 
-// Numbers is the number in front of the first one that a slice gives out, and the last one that it
+// Numbers returns the number before the first one that a slice gives out, and the last one that it
 // can.
 func (s Slice) Numbers() (before, last SequenceNumber) {
 	before = SequenceNumber(s.Partition) << partitionShift
@@ -84,25 +84,25 @@ const partitionShift = 48
 
 // LockToken identifies one peek-lock, in RFC 4122 (network) byte order. A new lock has a new token;
 // renewals keep it. Its last four bits, which are its last digit as a text, are the entity
-// partition that the lock is in, so that a settlement by token alone finds the way there. Tokens
-// that are older than this meaning of the bits all belong to entities with one partition.
+// partition of the lock, so that a settlement by token alone can be routed. Tokens from before
+// these bits had a meaning all belong to entities with one partition.
 type LockToken [16]byte
 
-// tokenPartition is the bits of a token's last byte that hold the entity partition: an entity has
-// at most 16 (decision 28).
+// tokenPartition is the mask for the entity partition in a token's last byte: an entity has at most
+// 16 (decision 28).
 const tokenPartition = 0x0f
 
-// In is the token with the entity partition that its lock is in.
+// In returns the token with the entity partition of its lock.
 func (t LockToken) In(partition uint8) LockToken {
 	t[15] = t[15]&^tokenPartition | partition&tokenPartition
 	return t
 }
 
-// Partition is the entity partition that the token's lock is in.
+// Partition returns the entity partition of the token's lock.
 func (t LockToken) Partition() uint8 { return t[15] & tokenPartition }
 
-// Under returns the token of a message's lock that is given under the lock of a session: its first
-// four bytes are those of the session's token. Without a session it is t.
+// Under returns the token of a message lock under the lock of a session: its first four bytes are
+// those of the session's token. Without a session it returns t.
 func (t LockToken) Under(session LockToken) LockToken {
 	if session != (LockToken{}) {
 		copy(t[:4], session[:])
@@ -110,10 +110,10 @@ func (t LockToken) Under(session LockToken) LockToken {
 	return t
 }
 
-// String is the token's UUID text.
+// String returns the token's UUID text.
 func (t LockToken) String() string { return string(AppendUUID(make([]byte, 0, 36), t[:])) }
 
-// AppendUUID appends the text of a UUID, of which id is the 16 bytes in network order: 8-4-4-4-12
+// AppendUUID appends the text of a UUID whose 16 bytes are id, in network order: 8-4-4-4-12
 // hexadecimal digits in lower case.
 func AppendUUID[T string | []byte](dst []byte, id T) []byte {
 	const digits = "0123456789abcdef"
@@ -154,7 +154,7 @@ func (t Time) Add(d time.Duration) Time {
 // Sub returns t-u.
 func (t Time) Sub(u Time) time.Duration { return time.Duration(t-u) * time.Millisecond }
 
-// Std is t as a standard time in UTC.
+// Std returns t as a standard time in UTC.
 func (t Time) Std() time.Time { return time.UnixMilli(int64(t)).UTC() }
 
 func (t Time) String() string {
@@ -167,21 +167,20 @@ func (t Time) String() string {
 // MarshalText makes times readable in JSON.
 func (t Time) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// Blob is bytes beside the events of a frame: a message as sent, the state of a session, or
+// Blob describes bytes next to the events of a frame: a message as sent, the state of a session, or
 // property changes, which [ReadChanges] reads; those of format 1 are an encoded AMQP map or list.
-// On the way into the log Data is set and the frame fills in the rest; read from a log, Data is
-// nil.
+// On the way into the log Data is set and the frame sets the rest. Read from a log, Data is nil.
 type Blob struct {
 	Data []byte `json:"-"`
-	// stands behind Data, so that bytes in two pieces need not be joined
+	// follows Data, so that bytes in two pieces need not be joined
 	Tail     []byte   `json:"-"`
 	Position Position // of the first byte; 0 when Size is 0
 	Size     uint32   // bytes
 	Sum      uint32   // CRC-32C of the bytes
 }
 
-// ErrErased: history no longer keeps the bytes of a blob, only its size and checksum. Nothing has
-// been damaged.
+// ErrErased says that history no longer keeps the bytes of a blob, only its size and checksum. This
+// is not damage.
 var ErrErased = errors.New("log: erased")
 
 // Matches reports whether bytes that were read have the blob's size and checksum.

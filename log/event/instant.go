@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// NoZone is the Text of an Instant that was written without a zone and is shown so again. It counts
-// as UTC.
+// NoZone is the Text of an Instant that was written without a zone and is shown in the same way. It
+// counts as UTC.
 const NoZone = "none"
 
 // zoneless is RFC 3339 without the zone.
 const zoneless = "2006-01-02T15:04:05.9999999"
 
 // ParseInstant reads a time in the form of RFC 3339, with or without a zone and with any number of
-// digits behind the second, of which seven count; false: it is no such time, or outside the years 1
-// to 9999.
+// fraction digits, of which seven count. false: it is no such time, or outside the years 1 to 9999.
 func ParseInstant(text string) (Value, bool) {
 	v := Value{Type: Instant}
 	t, err := time.Parse(time.RFC3339Nano, text)
@@ -32,7 +31,7 @@ func ParseInstant(text string) (Value, bool) {
 	return v, ticks >= 0 && ticks <= MaxTicks
 }
 
-// AppendInstant appends an Instant in the zone it was written with: see [ParseInstant].
+// AppendInstant appends an Instant in the zone in which it was written: see [ParseInstant].
 func AppendInstant(b []byte, v Value) []byte {
 	t, zone := StdFromTicks(int64(min(v.Bits, MaxTicks))), "Z"
 	if v.Text == NoZone {

@@ -125,7 +125,7 @@ var kinds = [1 << 8]kindInfo{
 	KindErasureFinished:           {name: "ErasureFinished", verb: "erased", version: 1, with: "erased", fact: true},
 }
 
-// shelves are where a [Pool] has its events.
+// shelves holds the events of a [Pool].
 type shelves struct {
 	ofOriginDefined             shelf[OriginDefined]
 	ofEntityCreated             shelf[EntityCreated]
@@ -370,7 +370,7 @@ func (s *shelves) reset() {
 	s.ofErasureFinished.used = 0
 }
 
-// versionOf returns the version that an event is written with. An event that does without the
+// versionOf returns the version in which an event is written. An event that does not need the
 // capability of a newer version is written as before, so that programs that do not know the
 // capability can read it.
 func versionOf(ev Event) byte {

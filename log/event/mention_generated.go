@@ -128,7 +128,8 @@ func ArrivalOf(ev Event) *Arrival {
 	return nil
 }
 
-// CopiesOf are the copies of a message of a topic that an event makes.
+// CopiesOf returns the copies of a topic's message that an event stores. It returns nil for any
+// other event.
 func CopiesOf(ev Event) []Copy {
 	switch ev := ev.(type) {
 	case *MessagePublished:

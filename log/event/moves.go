@@ -3,13 +3,13 @@ package event
 import "time"
 
 // A message moves from a slice to an entity in three steps: it is in transfer, it arrives, its
-// transfer is finished or has failed. The steps are events of two logs, which may die one without
-// the other; the number of the transfer is what they have in common.
+// transfer is finished or has failed. The steps are events of two logs, and either of them can die
+// without the other. The transfer number connects them.
 
 // MaxHops is how many times a message may move, at most: a loop of forwarding entities ends there.
 const MaxHops = 4
 
-// TransferNumber numbers the transfers of a slice, from 1. None is ever used again.
+// TransferNumber numbers the transfers of a slice, from 1. It is never reused.
 type TransferNumber uint64
 
 // Trigger is why a message moves.
@@ -24,8 +24,8 @@ const (
 	TriggerVia        Trigger = 3 // it was sent through the slice's entity to another one
 )
 
-// TransferStarted takes messages out of their queue: from now on they are in transfer, where they
-// are. It is durable before anybody hands them to the destination.
+// TransferStarted takes messages out of their queue: from now on they are in transfer, at their
+// place. It is durable before the messages are sent to the destination.
 //
 //event:kind 45 verb=moving with=moves
 type TransferStarted struct {
@@ -57,19 +57,19 @@ type MessageHandedOver struct {
 	Details      Details
 }
 
-// Arrival says where a message that moved comes from. An entity that has had an arrival of that
-// number from that slice never takes it again.
+// Arrival says where a moved message comes from. An entity with an arrival of that number from that
+// slice never accepts another one.
 type Arrival struct {
-	Source Slice          // that it moved from
+	Source Slice          // slice that it moved from
 	Number TransferNumber // of its transfer there
-	// all transfers of the source to here with smaller numbers are over, durably
+	// all transfers of the source to this entity with smaller numbers are settled, durably
 	Floor TransferNumber
-	// moves so far, this one included; at most MaxHops
+	// number of moves, including this one; at most MaxHops
 	Hops  uint8          `log:"among=1..MaxHops"`
-	First SequenceNumber // where it was sent to first
+	First SequenceNumber // number where it was first sent
 	// path of the entity in whose dead-letter queue it was; "": in none
 	DeadLetterSource string
-	Changes          Blob // property changes that it came with, in one
+	Changes          Blob // its property changes, combined
 }
 
 // TransfersFinished removes messages that have arrived.
@@ -80,8 +80,8 @@ type TransfersFinished struct {
 	Numbers []TransferNumber // ascending
 }
 
-// TransferFailed puts a message that its destination did not take into a dead-letter queue of the
-// slice, or back into the one it was in.
+// TransferFailed puts a message that its destination refused into a dead-letter queue of the slice,
+// or back into its own.
 //
 //event:kind 48 verb=move-failed with=moves
 type TransferFailed struct {
@@ -93,12 +93,12 @@ type TransferFailed struct {
 	Reason      string   `export:"reason"`
 	Description string   `export:"description"`
 	Changes     Blob     // as of a MessageDeadLettered
-	// of the message; of version 1 0: its TransferStarted or MessageHandedOver says it
+	// of the message; 0 in version 1: see its TransferStarted or MessageHandedOver
 	Sequence SequenceNumber `log:"v2" export:"number"`
 }
 
-// SourceForgotten forgets what arrived from a slice whose entity was deleted: nothing of it comes
-// again.
+// SourceForgotten removes the record of arrivals from a slice whose entity was deleted: no message
+// of it arrives again.
 //
 //event:kind 49 verb=source-forgotten with=moves
 type SourceForgotten struct {

@@ -4,7 +4,7 @@ package export
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// columns fills in the columns that have a field of an event, as the tags of the events say.
+// columns sets the columns that the tags of an event name.
 func (x *exporter) columns(ev event.Event) {
 	r := &x.row
 	switch ev := ev.(type) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// under is the type below a type of the package; of another one it is the type itself.
+// under returns the underlying type of a type of the package; for another type it returns the type
+// itself.
 func (s *schema) under(typ string) string {
 	if t := s.types[typ]; t != nil {
 		return s.under(typeOf(t.under))
@@ -41,7 +42,7 @@ func (s *schema) encodeFields(p *structure) string {
 			s.problem("%s.%s of version %d follows a field of version %d", p.Name, f.Name, f.Version, version)
 		}
 		version = f.Version
-		var set []string // one of these, and the field is written
+		var set []string // if one of these is true, the field is written
 		for i, g := range optional {
 			if slices.Contains(optional[:i+1], f) {
 				set = append(set, g.IsSet("x"))
@@ -96,7 +97,7 @@ func (s *schema) decodeFields(p *structure) string {
 	return b.String()
 }
 
-// extras says something of each field that is stored among the flags of details.
+// extras formats each field that is stored among the flags of details.
 func (s *schema) extras(p *structure, format, sep string) string {
 	var words []string
 	for _, f := range p.Fields {
@@ -107,8 +108,8 @@ func (s *schema) extras(p *structure, format, sep string) string {
 	return strings.Join(words, sep)
 }
 
-// optional are the fields of an event that need a capability and a version of their own: where none
-// of them and of those behind it is set, the event is written in the version before.
+// optional returns the fields of an event with a capability and a version of their own. If none of
+// them from one on is set, the event is written in the version before that one.
 func (p *structure) optional() (list []*field) {
 	for _, f := range p.Stored() {
 		if f.Version > 1 && f.With != "" {
@@ -118,8 +119,8 @@ func (p *structure) optional() (list []*field) {
 	return list
 }
 
-// Version returns the statements that return the version that an event is written with, if it
-// depends on what the event has.
+// Version returns the statements that return the version in which an event is written, if it
+// depends on the event's contents.
 func (s *schema) Version(k *structure) string {
 	list := k.optional()
 	if len(list) == 0 {
@@ -132,7 +133,7 @@ func (s *schema) Version(k *structure) string {
 	return b.String() + fmt.Sprintf("return %d", list[0].Version-1)
 }
 
-// IsSet is the condition under which a field of x is set.
+// IsSet returns the condition under which a field of x is set.
 func (f *field) IsSet(x string) string {
 	switch {
 	case strings.HasPrefix(f.Type, "*"):
@@ -213,8 +214,8 @@ func (s *schema) decode(x, typ string, f *field) string {
 	return ""
 }
 
-// least is how many bytes a value takes at least, as it stands in the code: a list of more values
-// than there can be is refused before memory is allocated for it.
+// least returns the smallest size of a value, as code. A list with more values than there can be is
+// refused before memory is allocated for it.
 func (s *schema) least(typ string) string {
 	if _, ok := s.stored[typ]; ok || !s.isStruct(typ) {
 		n := 1

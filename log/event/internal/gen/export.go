@@ -34,7 +34,7 @@ func (s *schema) Columns(k *structure) string {
 	return strings.TrimSpace(b.String())
 }
 
-// member is the type of a field of a struct.
+// member returns the type of a field of a struct.
 func (s *schema) member(of, name string) string {
 	if t := s.types[of]; t != nil {
 		if f := s.structure(t).field(name, ""); f != nil {
@@ -45,7 +45,7 @@ func (s *schema) member(of, name string) string {
 	return ""
 }
 
-// inGo is the name in Go of a column: MessageID for message_id.
+// inGo returns the name of a column in Go: MessageID for message_id.
 func inGo(column string) string {
 	var b strings.Builder
 	for word := range strings.SplitSeq(column, "_") {

@@ -1,7 +1,6 @@
 // Program gen writes the code that follows from the structs of package event: how events are
-// stored, what there is to know of their kinds, which messages they name, and which columns of an
-// export they fill. The comment of package event says what it reads there. "go generate
-// ./log/event" runs it.
+// stored, the table of their kinds, which messages they name, and which columns of an export they
+// fill. The comment of package event describes its input. "go generate ./log/event" runs it.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 //go:embed *.tmpl
 var templates embed.FS
 
-// outputs are the files that are written, from the directory of package event, by their templates.
+// outputs are the generated files, relative to the directory of package event, by their templates.
 var outputs = map[string]string{
 	"kinds.tmpl":   "kinds_generated.go",
 	"codec.tmpl":   "codec_generated.go",
@@ -37,7 +36,7 @@ func main() {
 	}
 }
 
-// generate makes the files that follow from the package in a directory, by their paths.
+// generate returns the generated files of the package in a directory, by their paths.
 func generate(dir string) (map[string][]byte, error) {
 	s, err := read(dir)
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Names returns the statements that call each with what an event names: the numbers of messages in
-// its fields and lists, and its slice where it has none of the former. Where a message came from
-// stands in a struct of its own and is not named.
+// Names returns the statements that call each with the names in an event: the numbers of messages
+// in its fields and lists, and its slice if there are none. Where a message came from is in a
+// separate struct and is not named.
 func (s *schema) Names(k *structure) string {
 	var one, many strings.Builder
 	for _, f := range k.Fields {
@@ -33,7 +33,7 @@ func (s *schema) Names(k *structure) string {
 		}
 	}
 	if one.Len() == 0 && many.Len() == 0 {
-		return "" // the slice alone
+		return "" // only the slice
 	}
 	if one.Len() == 0 || k.OwnSlice {
 		return strings.TrimSpace("each(s, 0)\n" + one.String() + many.String())
@@ -41,7 +41,7 @@ func (s *schema) Names(k *structure) string {
 	return strings.TrimSpace(one.String() + many.String())
 }
 
-// Having are the events with a field of a name and a type.
+// Having returns the events with a field of a name and a type.
 func (s *schema) Having(name, typ string) (list []*structure) {
 	for _, k := range s.Kinds {
 		for _, f := range k.Fields {

@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// schema is what the source of package event says of how events are stored.
+// schema is the description of events in the source of package event.
 type schema struct {
 	Kinds  []*structure // events, by number
-	Parts  []*structure // structs in events, by name, but for those that are stored by hand
+	Parts  []*structure // structs in events, by name, except those that are stored by hand
 	Sets   []*namedType // types of constants that have words, by name
 	types  map[string]*namedType
 	stored map[string]codec // by type
@@ -28,7 +28,7 @@ type schema struct {
 // namedType is a type that the package declares.
 type namedType struct {
 	Name       string
-	Constants  []string // in the block behind it
+	Constants  []string // in the following block
 	Words      []string // of the constants
 	under      ast.Expr
 	directives map[string]string // by their names
@@ -48,22 +48,22 @@ type structure struct {
 // field is a field of a struct.
 type field struct {
 	Name, Type string
-	Version    int    // of the event, which the field came with
+	Version    int    // version of the event that added the field
 	With       string // capability that the field needs
-	Export     string // column, and behind a colon which member of the field stands there
-	in         string // the field among whose flags this one is stored
-	after      string // the field behind which this one is stored
-	low, high  string // values that a decoder takes; "": those of the type
+	Export     string // column, and after a colon the member of the field for it
+	in         string // the field with the flags among which this one is stored
+	after      string // the field after which this one is stored
+	low, high  string // values that a decoder accepts; "": those of the type
 }
 
-// codec is how the encoder and the decoder take values of a type.
+// codec is how the encoder and the decoder handle values of a type.
 type codec struct {
-	method   string // of both
-	pointer  bool   // what the encoder's is given
-	readInto bool   // the decoder's is given a pointer, too, and returns nothing
+	method   string // name of both methods
+	pointer  bool   // the encoder's method takes a pointer
+	readInto bool   // the decoder's method takes a pointer as well, and returns nothing
 }
 
-// problem notes why something cannot be generated.
+// problem records why something cannot be generated.
 func (s *schema) problem(format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); !slices.Contains(s.wrong, text) {
 		s.wrong = append(s.wrong, text)
@@ -77,7 +77,7 @@ func (s *schema) err() error {
 	return errors.New(strings.Join(s.wrong, "\n"))
 }
 
-// read reads what is written by hand of the package in a directory.
+// read reads the handwritten source of the package in a directory.
 func read(dir string) (*schema, error) {
 	s := &schema{types: map[string]*namedType{}, stored: map[string]codec{}}
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -109,7 +109,7 @@ func read(dir string) (*schema, error) {
 	return s, nil
 }
 
-// readTypes reads the types of a file, each with the constants in the block behind it.
+// readTypes reads the types of a file, each with the constants in the following block.
 func (s *schema) readTypes(f *ast.File) {
 	var last *namedType
 	for _, d := range f.Decls {
@@ -133,7 +133,7 @@ func (s *schema) readTypes(f *ast.File) {
 	}
 }
 
-// directives are the lines of a comment that begin with //event: and a name, by that name.
+// directives returns the lines of a comment that begin with //event: and a name, by that name.
 func directives(doc *ast.CommentGroup) map[string]string {
 	found := map[string]string{}
 	if doc == nil {
@@ -148,7 +148,8 @@ func directives(doc *ast.CommentGroup) map[string]string {
 	return found
 }
 
-// readMethods reads the heads of methods: which types have some, and what encoder and decoder take.
+// readMethods reads the signatures of methods: which types have methods, and which types encoder
+// and decoder handle.
 func (s *schema) readMethods(methods []*ast.FuncDecl) {
 	encodes, decodes := map[string]string{}, map[string]string{} // types by methods
 	for _, d := range methods {
@@ -213,7 +214,7 @@ func (s *schema) readEvents() {
 	slices.SortFunc(s.Parts, func(a, b *structure) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// event reads an event and its directive: its number, and what is said of it.
+// event reads an event and its directive.
 func (s *schema) event(t *namedType, directive string) *structure {
 	k := s.structure(t)
 	number, rest, _ := strings.Cut(directive, " ")
@@ -288,8 +289,8 @@ func (s *schema) structure(t *namedType) *structure {
 	return p
 }
 
-// field is a field by its name and type, of any type where that is empty, if it is stored where it
-// stands.
+// field returns a field by its name and type, of any type if typ is empty, if it is stored at its
+// own place.
 func (p *structure) field(name, typ string) *field {
 	for _, f := range p.Fields {
 		if f.Name == name && (typ == "" || f.Type == typ) && f.after == "" && f.in == "" {
@@ -338,7 +339,7 @@ func (p *structure) NeedsCapability() bool {
 	return slices.ContainsFunc(p.Fields, func(f *field) bool { return f.With != "" })
 }
 
-// Variable is what the words of constants are called in the code.
+// Variable returns the name of the variable with the words of constants.
 func (t *namedType) Variable() string {
 	return strings.ToLower(t.Name[:1]) + t.Name[1:] + "Words"
 }
@@ -346,7 +347,7 @@ func (t *namedType) Variable() string {
 // ByHand reports whether the code that stores the struct is written by hand.
 func (p *structure) ByHand() bool { return slices.Contains(p.methods, "encode") }
 
-// Newest is the newest version of an event.
+// Newest returns the newest version of an event.
 func (s *schema) Newest(k *structure) int {
 	n := 1
 	for _, f := range k.Fields {
@@ -360,7 +361,7 @@ func (s *schema) Newest(k *structure) int {
 	return n
 }
 
-// Stored are the fields in the order in which they are stored, but for those among the flags of
+// Stored returns the fields in the order in which they are stored, except those among the flags of
 // another one.
 func (p *structure) Stored() (list []*field) {
 	for _, f := range p.Fields {
@@ -376,7 +377,7 @@ func (p *structure) Stored() (list []*field) {
 	return list
 }
 
-// typeOf is a type as it is written, with byte for uint8.
+// typeOf returns a type as it is written, with byte for uint8.
 func typeOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -411,5 +412,6 @@ func typesOf(list *ast.FieldList) (names []string) {
 	return names
 }
 
-// elementOf is the type of what a list has, or a pointer points to; of another type it is that.
+// elementOf returns the type of a list's elements, or of a pointer's target; other types are
+// returned as they are.
 func elementOf(typ string) string { return strings.TrimPrefix(strings.TrimPrefix(typ, "[]"), "*") }
