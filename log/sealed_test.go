@@ -224,9 +224,9 @@ func survey(t *testing.T, w *world) (places []*log.CorruptError) {
 func TestSealedFilesThatDoNotBelong(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(fs *faultfs.FS, names []string) error{
-		"is missing":                            func(fs *faultfs.FS, names []string) error { return fs.RemoveAll(names[1]) },
+		"is missing":                      func(fs *faultfs.FS, names []string) error { return fs.RemoveAll(names[1]) },
 		"place differs from the manifest": func(fs *faultfs.FS, names []string) error { return fs.Swap(names[0], names[1]) },
-		"does not belong to this log":           func(fs *faultfs.FS, names []string) error { return fs.WriteFile(filepath.Dir(names[0])+"/x", nil) },
+		"does not belong to this log":     func(fs *faultfs.FS, names []string) error { return fs.WriteFile(filepath.Dir(names[0])+"/x", nil) },
 		"sealed/0000000099-0001.lbs at byte 0": func(fs *faultfs.FS, names []string) error {
 			return fs.WriteFile(filepath.Dir(names[0])+"/0000000099-0001.lbs", nil)
 		},

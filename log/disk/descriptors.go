@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// ErrDescriptors: a file could not be opened because the process, or the machine, has no file
-// descriptor left. It says nothing about the disk, and what was to be done can be done later
+// ErrDescriptors says that a file could not be opened because the process, or the machine, has no
+// file descriptor left. It says nothing about the disk, and the operation can be repeated later
 // (reliability.md F18).
 var ErrDescriptors = errors.New("log: out of file descriptors")
 
-// OutOfDescriptors reports whether a file was not opened for want of a descriptor.
+// OutOfDescriptors reports whether a file was not opened for lack of a descriptor.
 func OutOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
@@ -25,8 +25,8 @@ const (
 	complainEvery = 10 * time.Second
 )
 
-// Patient returns a file system on which what needs a descriptor waits until there is one. Nothing
-// has happened when a call fails for want of one, so calling again is safe: this is no retry of a
+// Patient returns a file system whose operations wait until there is a descriptor for them. A call
+// that fails for lack of one has changed nothing, so calling again is safe: this does not retry a
 // failed write or sync.
 func Patient(fsys FS, logger *slog.Logger) FS { return patientFS{fsys, logger} }
 
@@ -58,7 +58,7 @@ func (p patientFS) SyncDir(name string) error {
 	return p.wait(name, func() error { return p.FS.SyncDir(name) })
 }
 
-// wait calls try until it no longer fails for want of a descriptor. A broker that stops closes its
+// wait calls try until it no longer fails for lack of a descriptor. A broker that stops closes its
 // connections first, which frees some.
 func (p patientFS) wait(name string, try func() error) error {
 	err := try()
@@ -77,8 +77,8 @@ func (p patientFS) wait(name string, try func() error) error {
 	return err
 }
 
-// OpenSoon opens a file for reading and waits no longer than a moment for a descriptor: then it
-// fails with ErrDescriptors. spare frees a descriptor and reports whether it could.
+// OpenSoon opens a file for reading and waits only briefly for a descriptor; then it fails with
+// ErrDescriptors. spare frees a descriptor and reports whether it could.
 func OpenSoon(fsys FS, name string, spare func() bool) (File, error) {
 	for began, pause := time.Now(), time.Millisecond; ; pause *= 2 {
 		f, err := fsys.Open(name)

@@ -1,7 +1,7 @@
-// Package disk is the disk as package log sees it: the interface [FS], the operating system's
-// implementation of it, and what is done with files and names whatever they hold: giving a file its
-// contents whole or not at all, waiting for a descriptor, refusing links inside a data directory.
-// It does not know what is in a file.
+// Package disk is the disk for package log. It has the interface [FS], the operating system's
+// implementation, and operations on files that do not depend on their contents: replacing a file
+// whole or not at all, waiting for a descriptor, refusing links inside a data directory. It does
+// not know what is in a file.
 package disk
 
 import (
@@ -10,27 +10,27 @@ import (
 )
 
 var (
-	// ErrInUse: another process has the directory (reliability.md F13).
+	// ErrInUse says that another process uses the directory (reliability.md F13).
 	ErrInUse = errors.New("log: directory is in use by another process")
-	// ErrReadOnly: the file system was opened to be looked at only.
+	// ErrReadOnly says that the file system was opened read-only.
 	ErrReadOnly = errors.New("log: opened read-only")
-	// ErrNoRoom: the disk or a quota is full, and for want of room something was not written, made
-	// or renamed. It can be done when there is room. The error of a sync never wraps it: nobody
-	// knows what a failed sync has left behind (docs/decisions/0039).
+	// ErrNoRoom says that the disk or a quota is full, and that therefore something was not
+	// written, made or renamed. The operation can be repeated when there is room. The error of a
+	// sync never wraps it, because the state after a failed sync is unknown (docs/decisions/0039).
 	ErrNoRoom = errors.New("log: no room on the disk")
 )
 
 // FS is a file system. Names are paths of the operating system. Errors for missing and existing
 // names satisfy errors.Is with fs.ErrNotExist and fs.ErrExist. Its methods may be called
-// concurrently. An implementation other than the operating system's is a simulation; everything
-// else is the same code.
+// concurrently. Any implementation besides the operating system's is a simulation; all other code
+// is the same.
 type FS interface {
-	// Create makes an empty file with permissions 0600, replacing what has the name.
+	// Create makes an empty file with permissions 0600, replacing a file of the name.
 	Create(name string) (File, error)
 	// Open opens an existing file for reading and syncing. It follows no symbolic link.
 	Open(name string) (File, error)
-	// Edit opens an existing file for reading, for writing over what is in it, and to be cut. It
-	// follows no symbolic link.
+	// Edit opens an existing file for reading, overwriting and truncating. It follows no symbolic
+	// link.
 	Edit(name string) (File, error)
 	// ReadDir lists a directory, sorted by name.
 	ReadDir(name string) ([]Entry, error)
@@ -41,31 +41,31 @@ type FS interface {
 	Remove(name string) error
 	// SyncDir makes the directory's entries durable.
 	SyncDir(name string) error
-	// Lock takes the lock file exclusively, creating it, or returns ErrInUse. Closing gives it
-	// back.
+	// Lock takes the lock file exclusively, creating it, or returns ErrInUse. Closing releases the
+	// lock.
 	Lock(name string) (io.Closer, error)
-	// Free says how much room the file system has that a directory is in. A quota it does not know
-	// of may leave less.
+	// Free returns the free space of the file system with a directory. A quota that it does not
+	// know may leave less.
 	Free(dir string) (Space, error)
 }
 
-// Space is how much room a file system has, in bytes.
+// Space is the size and free space of a file system, in bytes.
 type Space struct {
 	Total int64
-	Free  int64 // for this process: what is kept for the superuser does not count
+	Free  int64 // for this process, without the superuser's reserve
 }
 
 // File is an open file. ReadAt may be called concurrently with everything else.
 type File interface {
 	io.ReaderAt
-	io.Writer   // writes behind what it wrote before, in a file that was created
-	io.WriterAt // writes anywhere and moves nothing
+	io.Writer   // appends to what it wrote before, in a created file
+	io.WriterAt // writes anywhere and moves no offset
 	Truncate(size int64) error
-	// extends a shorter file to size, with room on the disk for all of it; the new bytes may be
-	// anything
+	// extends a shorter file to size, with room on the disk for all of it; the new bytes are
+	// arbitrary
 	Allocate(size int64) error
 	Sync() error     // makes bytes and size durable
-	Datasync() error // likewise, without times
+	Datasync() error // the same without times
 	Size() (int64, error)
 	io.Closer
 }
@@ -79,8 +79,8 @@ type Entry struct {
 
 // Dir is an open directory.
 type Dir interface {
-	// Exchange swaps two names in it in one step. It wraps errors.ErrUnsupported where the file
-	// system cannot.
+	// Exchange swaps two names in it in one step. It wraps errors.ErrUnsupported if the file system
+	// cannot.
 	Exchange(a, b string) error
 	// Sync makes the directory's entries durable.
 	Sync() error

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Look returns a file system for a directory that may have been made by an attacker: no symbolic
-// link inside is followed, nothing is written but marks, and a process that uses the directory is
-// respected (reliability.md S33).
+// Look returns a read-only file system for a directory that an attacker may have made. It follows
+// no symbolic link inside, writes nothing except marks, and respects a process that uses the
+// directory (reliability.md S33).
 func Look(root string) FS { return look{root: root} }
 
 type look struct {
@@ -69,8 +69,8 @@ func (look) Rename(_, _ string) error    { return ErrReadOnly }
 func (look) Remove(string) error         { return ErrReadOnly }
 func (look) SyncDir(string) error        { return ErrReadOnly }
 
-// Lock takes a shared lock on an existing lock file. A copy has a lock file of its own, which
-// nobody holds, or none.
+// Lock takes a shared lock on an existing lock file. A copied directory has no lock file, or one
+// that is not locked.
 func (l look) Lock(name string) (io.Closer, error) {
 	f, err := l.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,8 +90,8 @@ func (l look) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-// Plain says why a name inside a data directory is not opened (reliability.md S33); nil for
-// directories and regular files, and for what cannot be looked at.
+// Plain returns why a name inside a data directory is not opened (reliability.md S33). It returns
+// nil for directories and regular files, and for names that cannot be examined.
 func Plain(path string) error {
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -100,7 +100,7 @@ func Plain(path string) error {
 	return plain(path, info.Mode())
 }
 
-// plain says why what has a mode is not opened.
+// plain returns why a file with a mode is not opened.
 func plain(path string, m fs.FileMode) error {
 	what := "a device, pipe or socket"
 	switch {

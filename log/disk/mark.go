@@ -6,17 +6,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mark is a small file that a process leaves in a directory that another process uses, for as long
-// as it runs itself. It is never synced.
+// Mark is a small file that a process leaves, while it runs, in a directory that another process
+// uses. It is never synced.
 type Mark struct {
 	root *os.Root
 	name string
 	file *os.File
 }
 
-// NewMark makes a new file in the directory, the only thing that is ever written there. The name
-// must not be taken. Where the superuser makes it, the file is given to the owner of the directory,
-// who could not read it otherwise.
+// NewMark makes a new file in the directory. Nothing else is ever written there. The name must be
+// free. If the superuser makes it, the file is given to the owner of the directory, who could not
+// read it otherwise.
 func (l look) NewMark(name string) (*Mark, error) {
 	root, err := os.OpenRoot(l.root)
 	if err != nil {
@@ -34,11 +34,11 @@ func (l look) NewMark(name string) (*Mark, error) {
 	return &Mark{root, name, f}, nil
 }
 
-// Process is the process that left the mark.
+// Process returns the process that left the mark.
 func (m *Mark) Process() uint32 { return uint32(os.Getpid()) }
 
 // Put replaces the contents, which have the same length each time. Errors are ignored: a mark is a
-// courtesy, which a full disk need not afford.
+// courtesy, for which a full disk need not have room.
 func (m *Mark) Put(contents []byte) { _, _ = m.file.WriteAt(contents, 0) }
 
 // Remove removes the file.

@@ -37,9 +37,9 @@ func (OS) Open(name string) (f File, err error) {
 	return f, err
 }
 
-// quietly opens something for reading without the file system noting when it was read. Such a note
-// is a change, for which a reader would hold up a broker that syncs meanwhile, if it is off the
-// processor just then (docs/decisions/0078). Only the owner of a file may do without it.
+// quietly opens a file for reading without updating its access time. Such an update is a change,
+// for which a broker's sync would have to wait if the reader loses the processor at that moment
+// (docs/decisions/0078). Only the owner of a file may skip it.
 func quietly(open func(mode int) error) error {
 	err := open(noAccessTime)
 	if noAccessTime != 0 && errors.Is(err, fs.ErrPermission) {
@@ -166,10 +166,10 @@ func (OS) Free(dir string) (Space, error) {
 	return Space{Total: int64(st.Blocks) * unit, Free: max(0, int64(st.Bavail)) * unit}, nil
 }
 
-// fillBytes is how much Allocate writes at a time where the file system cannot do it.
+// fillBytes is how much Allocate writes at a time if the file system cannot allocate.
 const fillBytes = 1 << 20
 
-// fill makes a file longer by writing noise, which no file system can compress.
+// fill extends a file by writing noise, which no file system can compress.
 func (f osFile) fill(size int64) error {
 	at, err := f.Size()
 	if err != nil {
@@ -198,7 +198,7 @@ func (f osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// BootID asks the kernel for the id of this boot; empty when it has none.
+// BootID asks the kernel for the id of this boot; empty if it has none.
 func BootID() string {
 	p, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -207,9 +207,9 @@ func BootID() string {
 	return strings.TrimSpace(string(p))
 }
 
-// RealPath follows the symbolic links on the way to a data directory, its own name included: they
-// are the operator's. A path that does not exist, or cannot be resolved, is returned as it is, for
-// whoever opens it to report.
+// RealPath follows the symbolic links on the path of a data directory, including its own name,
+// because the operator made them. A path that does not exist or cannot be resolved is returned
+// unchanged, so that opening it reports the error.
 func RealPath(dir string) string {
 	if to, err := filepath.EvalSymlinks(dir); err == nil {
 		return to

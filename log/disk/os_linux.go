@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noAccessTime is a mode for opening something to be read.
+// noAccessTime is the open mode that does not update the access time.
 const noAccessTime = unix.O_NOATIME
 
 // Exchange implements [Dir].
@@ -17,7 +17,7 @@ func (d osDir) Exchange(a, b string) error {
 	switch err {
 	case nil:
 		return nil
-	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP: // what file systems without it answer
+	case unix.EINVAL, unix.ENOSYS, unix.EOPNOTSUPP: // the errors of file systems without it
 		return errors.ErrUnsupported
 	}
 	return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
@@ -52,7 +52,7 @@ func (f osFile) Allocate(size int64) error {
 	}
 }
 
-// blockSize is the unit in which a file system counts.
+// blockSize returns the unit in which a file system counts.
 func blockSize(st *unix.Statfs_t) int64 {
 	if st.Frsize > 0 {
 		return st.Frsize

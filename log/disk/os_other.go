@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noAccessTime is a mode for opening something to be read: there is none.
+// noAccessTime is the open mode that does not update the access time: there is none.
 const noAccessTime = 0
 
 // Exchange implements [Dir].
@@ -20,5 +20,5 @@ func (f osFile) Datasync() error { return f.Sync() }
 // Allocate implements [File].
 func (f osFile) Allocate(size int64) error { return f.fill(size) }
 
-// blockSize is the unit in which a file system counts.
+// blockSize returns the unit in which a file system counts.
 func blockSize(st *unix.Statfs_t) int64 { return int64(st.Bsize) }

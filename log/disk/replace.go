@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TempSuffix ends the name of a temp file: one that is still being written, and then renamed. What
-// an interrupted run left under such a name may be removed.
+// TempSuffix ends the name of a temporary file: one that is still being written, and then renamed.
+// Files with this suffix that an interrupted run left may be removed.
 const TempSuffix = ".tmp"
 
-// IsTemp reports whether a name is that of a temp file.
+// IsTemp reports whether a name is that of a temporary file.
 func IsTemp(name string) bool { return strings.HasSuffix(name, TempSuffix) }
 
 // Replace gives the file new contents, whole or not at all.
@@ -25,9 +25,9 @@ func Replace(fsys FS, name string, contents []byte) error {
 	})
 }
 
-// Write makes a file of what write writes, whole or not at all, in the place of what has the name:
-// temp, sync, rename, sync of the directory (3.5). After an error that wraps [ErrNoRoom] everything
-// is as it was.
+// Write makes a file with the bytes that write writes, whole or not at all, in place of the file
+// with the name: temporary file, sync, rename, sync of the directory (3.5). After an error that
+// wraps [ErrNoRoom] everything is as it was.
 func Write(fsys FS, name string, write func(File) error) error {
 	f, err := fsys.Create(name + TempSuffix)
 	if err != nil {
@@ -41,11 +41,11 @@ func Write(fsys FS, name string, write func(File) error) error {
 	return commit(fsys, f, name)
 }
 
-// dropTemp removes a temp file that will not be renamed: otherwise it would keep a full disk full.
-// Best effort: the next start removes it too.
+// dropTemp removes a temporary file that will not be renamed; otherwise it would keep a full disk
+// full. Best effort: the next start removes it as well.
 func dropTemp(fsys FS, name string) { _ = fsys.Remove(name + TempSuffix) }
 
-// commit makes the temp file f durable under its name, or removes it.
+// commit makes the temporary file f durable under its name, or removes it.
 func commit(fsys FS, f File, name string) (err error) {
 	defer func() {
 		if err != nil {
@@ -65,8 +65,8 @@ func commit(fsys FS, f File, name string) (err error) {
 	return fsys.SyncDir(filepath.Dir(name))
 }
 
-// MakeDir makes a directory and those above it that are missing. The caller has to make them
-// durable, those that exist too: an earlier run may have died between making and syncing one.
+// MakeDir makes a directory and its missing parents. The caller must make them durable, including
+// those that exist: an earlier run may have died between making and syncing one.
 func MakeDir(fsys FS, dir string) error {
 	_, err := fsys.Stat(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -85,8 +85,8 @@ func MakeDir(fsys FS, dir string) error {
 	return nil
 }
 
-// SyncPath makes the entries that lead to dir durable. It ends at a directory that may not be read,
-// unless that is the parent of dir: those far above are not ours.
+// SyncPath makes the entries that lead to dir durable. It ends at a directory that it may not read,
+// unless that is the parent of dir: distant parents do not belong to the broker.
 func SyncPath(fsys FS, dir string) error {
 	for near := true; ; near = false {
 		parent := filepath.Dir(dir)
@@ -105,8 +105,8 @@ func SyncPath(fsys FS, dir string) error {
 // Full reports whether an error says that the disk, or a quota, is full.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// Later makes the error of a write, a create or a rename wrap [ErrNoRoom] where it says that the
-// disk is [Full]. It is not for the errors of syncs.
+// Later makes the error of a write, a create or a rename wrap [ErrNoRoom] if it says that the disk
+// is [Full]. It is not for the errors of syncs.
 func Later(err error) error {
 	if !Full(err) || errors.Is(err, ErrNoRoom) {
 		return err
@@ -115,5 +115,5 @@ func Later(err error) error {
 }
 
 // CannotGrow reports whether an error says that a file cannot become longer: the disk is [Full], or
-// the file as large as one may be.
+// the file has the largest possible size.
 func CannotGrow(err error) bool { return Full(err) || errors.Is(err, unix.EFBIG) }

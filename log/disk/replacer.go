@@ -5,20 +5,19 @@ import (
 	"path/filepath"
 )
 
-// dirOpener is a file system that can exchange two names of a directory. On others the file is
-// replaced by a new one.
+// dirOpener is a file system that can exchange two names of a directory. On other file systems the
+// file is replaced by a new one.
 type dirOpener interface {
-	// OpenDir opens a directory, for its names to be exchanged and synced without another
+	// OpenDir opens a directory, so that its names can be exchanged and synced without another
 	// descriptor.
 	OpenDir(name string) (Dir, error)
 }
 
-// Replacer replaces a small file again and again, once a second for one, and needs no new file
-// descriptor for that, since there may be none: two files are kept open, the one that has the name
-// and the one that is going to have it. The new contents go into the second, which is synced; then
-// the two exchange their names. So the file that has the name is never written to, and a crash at
-// any point leaves the old contents or the new (log-format.md 4). It belongs to one goroutine at a
-// time.
+// Replacer replaces a small file repeatedly, for instance once a second. It needs no new file
+// descriptor for that, because there may be none. It keeps two files open: the one with the name,
+// and the next one. The new contents are written to the second, which is synced; then the two
+// exchange their names. So the file with the name is never written to, and a crash at any point
+// leaves the old contents or the new (log-format.md 4). It belongs to one goroutine at a time.
 type Replacer struct {
 	fs        FS
 	dir, name string
@@ -37,7 +36,7 @@ func NewReplacer(fsys FS, dir, name string) *Replacer {
 func (p *Replacer) path() string { return filepath.Join(p.dir, p.name) }
 
 // Put replaces the contents, which have the same length each time. After an error that is
-// [OutOfDescriptors] or wraps [ErrNoRoom] the old ones stand.
+// [OutOfDescriptors] or wraps [ErrNoRoom] the old contents stay.
 func (p *Replacer) Put(contents []byte) error {
 	if p.folder == nil && !p.plain {
 		return p.open(contents)
@@ -117,7 +116,7 @@ func (p *Replacer) exchange(contents []byte) error {
 	return p.folder.Sync()
 }
 
-// Close gives the descriptors back.
+// Close closes the descriptors.
 func (p *Replacer) Close() error {
 	var errs []error
 	for _, f := range []File{p.kept, p.spare} {
@@ -132,7 +131,7 @@ func (p *Replacer) Close() error {
 	return errors.Join(errs...)
 }
 
-// End closes the files and removes the spare one, which nobody needs after a clean end.
+// End closes the files and removes the spare one, which is not needed after a clean end.
 func (p *Replacer) End() error {
 	had := p.spare != nil
 	err := p.Close()

@@ -7,21 +7,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A base (log-format.md 3.3): header 40 · records as one zstd stream · trailer 104. These are
-// bytes.
+// A base (log-format.md 3.3): header 40 · records as one zstd stream · trailer 104. These numbers
+// are bytes.
 const (
 	BaseHead    = 40
 	BaseTrailer = 104
 )
 
-// Base is what header and trailer of a base say.
+// Base has the fields of a base's header and trailer.
 type Base struct {
 	LSN      event.LSN
 	Epoch    Epoch
 	Chain    uint32
 	Payload  int64  // bytes of the stream
 	Size     int64  // of the records
-	Encoding uint32 // version of the encoding of which Hash is
+	Encoding uint32 // version of the state's encoding that Hash covers
 	Sum      [sha256.Size]byte
 	Hash     [sha256.Size]byte // of the state
 }
@@ -56,13 +56,12 @@ func (b *Base) Trailer() []byte {
 	return le.AppendUint32(p, event.Sum(p))
 }
 
-// File is what the manifest says of the base.
+// File returns the manifest's entry for the base.
 func (b *Base) File(part PartitionID, tag uint32) BaseFile {
 	return BaseFile{b.LSN, BaseHead + b.Payload + BaseTrailer, sha256.Sum256(append(b.Head(part, tag), b.Trailer()...))}
 }
 
-// DecodeBase reads header and trailer of a file of the given size, which have to be those that the
-// manifest means.
+// DecodeBase reads the header and trailer of a base, which must be the one that the manifest names.
 func DecodeBase(head, trailer []byte, named BaseFile, part PartitionID, tag uint32) (Base, error) {
 	bad := func(what string) (Base, error) { return Base{}, fmt.Errorf("%w: %s", ErrDamaged, what) }
 	if len(head) != BaseHead || len(trailer) != BaseTrailer {

@@ -6,14 +6,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A checkpoint file (log-format.md 4): header 40 · state as one zstd stream · trailer 64. These are
-// bytes.
+// A checkpoint file (log-format.md 4): header 40 · state as one zstd stream · trailer 64. These
+// numbers are bytes.
 const (
 	CheckpointHead    = 40
 	CheckpointTrailer = 64
 )
 
-// Checkpoint is what header and trailer of a checkpoint say.
+// Checkpoint has the fields of a checkpoint's header and trailer.
 type Checkpoint struct {
 	LSN        event.LSN
 	Epoch      Epoch

@@ -1,6 +1,6 @@
-// Package format is the bytes of a data directory: entries of segment files, the small files around
-// them, and names. It encodes and decodes them, and judges what stands where a frame is expected
-// (docs/log-format.md). It opens and writes no file.
+// Package format defines the bytes of a data directory: entries of segment files, the small files
+// around them, and names. It encodes and decodes them, and judges the bytes where a frame is
+// expected (docs/log-format.md). It opens and writes no file.
 package format
 
 import (
@@ -21,17 +21,18 @@ import (
 //	+--------+----------------+-----------------------+---------------------------+---------+
 //	LSN      LSN+8            LSN+96
 const (
-	Version    = 1 // of all files but events, which have versions of their own
+	Version    = 1 // of all files except events, which have their own versions
 	PrefixSize = 8
 	headerSize = 88
 	BodiesAt   = PrefixSize + headerSize // where bodies begin, from the first byte of the entry
 	FirstLSN   = event.LSN(8)            // of the first entry of a log: 0 is never an LSN
 
-	MaxFrame = 1 << 30 // of the format, bytes: a setting must not make old logs unreadable
+	// largest frame of the format, bytes: a setting must not make old logs unreadable
+	MaxFrame = 1 << 30
 )
 
-// Blank is what room behind the last entry of a file is filled with (log-format.md 3.1): no entry
-// begins or ends with eight of these.
+// Blank fills the room after the last entry of a file (log-format.md 3.1). No entry begins or ends
+// with eight of these bytes.
 const Blank = 0xff
 
 var frameMagic = [4]byte{'L', 'B', 'F', 'R'}
@@ -57,23 +58,23 @@ type Header struct {
 	BodiesSum uint32
 	RecordSum uint32
 	Span      uint32 // ms from the first record to the last
-	Sum       uint32 // of this header; filled in by Seal and Decode
+	Sum       uint32 // checksum of this header; set by Seal and Decode
 }
 
-// Entry is the size of the entry on disk, bytes.
+// Entry returns the size of the entry on disk, bytes.
 func (h *Header) Entry() int64 { return PrefixSize + int64(h.Length) }
 
-// Next is the LSN of the frame that follows.
+// Next returns the LSN of the next frame.
 func (h *Header) Next() event.LSN { return h.LSN + event.LSN(h.Entry()) }
 
-// Newest is the time of the last record.
+// Newest returns the time of the last record.
 func (h *Header) Newest() event.Time { return h.First + event.Time(h.Span) }
 
-// RecordsAt is where the records begin, from the first byte of the entry.
+// RecordsAt returns where the records begin, from the first byte of the entry.
 func (h *Header) RecordsAt() int64 { return BodiesAt + int64(h.Bodies) }
 
-// FrameLength is the length of a frame with that many bytes of bodies and records; the setting for
-// the longest frame bounds this.
+// FrameLength returns the length of a frame with that many bytes of bodies and records. The setting
+// for the longest frame limits this length.
 func FrameLength(bodies, records int) int { return (headerSize + bodies + records + 7) &^ 7 }
 
 // put writes the header into p and remembers its checksum.
@@ -101,12 +102,12 @@ func (h *Header) put(p []byte) {
 	le.PutUint32(p[84:], h.Sum)
 }
 
-// Decode reads the header of the entry that begins with p, of BodiesAt bytes at least, and reports
-// whether it is intact, as get does.
+// Decode reads the header of the entry that begins with p, which has at least BodiesAt bytes. It
+// reports whether the header is intact, as get does.
 func (h *Header) Decode(p []byte) (intact bool, err error) { return h.get(p[PrefixSize:]) }
 
-// get reads a header and reports whether it is intact: its checksum matches and its lengths agree
-// with each other. It says nothing about whether the header belongs here. The error is ErrNewer for
+// get reads a header and reports whether it is intact: its checksum matches and its lengths are
+// consistent. It does not check whether the header belongs at this place. The error is ErrNewer for
 // an intact header of a newer version.
 func (h *Header) get(p []byte) (intact bool, err error) {
 	if len(p) < headerSize || [4]byte(p) != frameMagic {
@@ -134,9 +135,9 @@ func (h *Header) get(p []byte) (intact bool, err error) {
 	return ok, nil
 }
 
-// prefixLen is the number of bytes of the uvarint that tidwall/wal puts before a frame of the given
-// length, where the uvarint counts the frame and the 8-u zero bytes between. Exactly one u fits a
-// length that is a multiple of 8.
+// prefixLen returns the number of bytes of the uvarint that tidwall/wal puts before a frame of the
+// given length, where the uvarint counts the frame and the 8-u zero bytes between. Exactly one u
+// fits a length that is a multiple of 8.
 func prefixLen(length uint32) int {
 	for u := 1; u < PrefixSize; u++ {
 		n := uint64(length) + uint64(PrefixSize-u)
@@ -164,7 +165,8 @@ func prefixOK(p []byte, length uint32) bool {
 	return bytes.Equal(p[:PrefixSize], want[:])
 }
 
-// Seal fills in prefix, header and checksums of an entry whose bodies and records are in place.
+// Seal sets the prefix, the header and the checksums of an entry whose bodies and records are in
+// place.
 func (h *Header) Seal(entry []byte) {
 	b := entry[BodiesAt : BodiesAt+int(h.Bodies)]
 	r := entry[BodiesAt+int(h.Bodies) : BodiesAt+int(h.Bodies)+int(h.Records)]
@@ -173,8 +175,8 @@ func (h *Header) Seal(entry []byte) {
 	h.put(entry[PrefixSize:])
 }
 
-// Head returns prefix and header of an entry whose checksums are known, and fills in that of the
-// header.
+// Head returns the prefix and the header of an entry whose checksums are known, and sets the
+// header's own checksum.
 func (h *Header) Head() []byte {
 	p := make([]byte, BodiesAt)
 	putPrefix(p, h.Length)
@@ -188,7 +190,7 @@ func (h *Header) RecordsMatch(p []byte) bool { return sumOK(event.Sum(p), h.Reco
 // sumOK compares checksums, unless the planted bug M4 is on.
 func sumOK(got, want uint32) bool { return got == want }
 
-// SpanOf is the time from the first record of a frame to the last, as its header has it.
+// SpanOf returns the time from the first record of a frame to the last, in the form of its header.
 func SpanOf(first, last event.Time) uint32 {
 	if last < first {
 		return 0

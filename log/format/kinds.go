@@ -8,28 +8,29 @@ import (
 )
 
 var (
-	// ErrNewer: written by a newer version of this program (F23).
+	// ErrNewer says that a newer version of this program wrote the data (F23).
 	ErrNewer = errors.New("log: newer data format than this program knows")
-	// ErrDamaged is wrapped by errors about notes and checkpoints that are not what was written.
+	// ErrDamaged is wrapped by errors about notes and checkpoints that differ from what was
+	// written.
 	ErrDamaged = errors.New("damaged")
 )
 
 // PartitionID is [event.PartitionID].
 type PartitionID = event.PartitionID
 
-// Epoch counts how often a partition has been led. It grows by one at every Lead. The first is 1.
+// Epoch counts how often a partition has been led. It grows by one with every Lead. The first is 1.
 type Epoch uint64
 
-// Durability says what a ticket waits for.
+// Durability is what a ticket waits for.
 type Durability uint8
 
 const (
-	// written and in its place; survives the death of the process, not a power loss
+	// written and in its place; survives the death of the process, but not a power loss
 	Ordered Durability = iota
-	Durable            // synced, with all before it
+	Durable            // synced, with everything before it
 )
 
-// Kind is what a frame is for.
+// Kind is the kind of a frame.
 type Kind uint8
 
 const (

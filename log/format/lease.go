@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Lease is what a reader beside a broker needs (log-format.md 4). A broker that is about to remove
-// files of a log looks for leases first.
+// Lease says which part of the logs a reader beside a broker needs (log-format.md 4). A broker
+// looks for leases before it removes files of a log.
 type Lease struct {
 	PID     uint32      // of the reader
 	Renewed int64       // ms since 1970
@@ -15,17 +15,17 @@ type Lease struct {
 }
 
 const (
-	// MaxLease is the longest that is read, bytes.
+	// MaxLease is the longest lease that is read, bytes.
 	MaxLease = noteHead + leaseHead + 8*MaxPartitions + 4
 
 	leasePrefix = "lease-"
 	leaseHead   = 16
 )
 
-// LeaseName is a lease's name in the data directory.
+// LeaseName returns a lease's name in the data directory.
 func LeaseName(id uint64) string { return fmt.Sprintf("%s%016x", leasePrefix, id) }
 
-// IsLease reports whether a name is a lease's.
+// IsLease reports whether a name is that of a lease.
 func IsLease(name string) bool {
 	var id uint64
 	_, err := fmt.Sscanf(name, leasePrefix+"%016x", &id)

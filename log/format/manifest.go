@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Chapter is a chapter as the manifest names it.
+// Chapter is the manifest's entry for a chapter.
 type Chapter struct {
 	ID           uint32
 	Chain        uint32 // before its first frame
@@ -17,7 +17,7 @@ type Chapter struct {
 	SegmentBytes uint32
 }
 
-// SealedFile is a sealed file as the manifest names it. A start believes all of this if the file's
+// SealedFile is the manifest's entry for a sealed file. A start believes all of it if the file's
 // footer has the digest.
 type SealedFile struct {
 	Chapter, Revision uint32
@@ -29,35 +29,35 @@ type SealedFile struct {
 	Footer            [sha256.Size]byte
 }
 
-// Manifest names what a log consists of, oldest first: sealed files, then chapters. Each begins
-// where the one before it ends, but for those before or at Removed, where something is missing.
+// Manifest lists the files of a log, oldest first: sealed files, then chapters. Each begins where
+// the one before it ends, except those before or at Removed, where some are missing.
 type Manifest struct {
 	Generation uint64
-	Removed    event.LSN // from here on there are no gaps; 0: nothing has been removed
+	Removed    event.LSN // from here on there are no gaps; 0: no file has been removed
 	Base       BaseFile
 	Sealed     []SealedFile
-	// that was under way where the first chapter begins, if those in front of it were removed
-	// unsealed; else zero: a sealed file or a frame says it
+	// the run at the start of the first chapter, if the chapters before it were removed unsealed;
+	// otherwise zero, because a sealed file or a frame has it
 	Before   Run
 	Chapters []Chapter
 }
 
-// MaxBoot is how long a boot id may be, bytes.
+// MaxBoot is the longest boot id, bytes.
 const MaxBoot = 64
 
-// Run is what has to be known of the run that is under way at a place, to go on there.
+// Run is the information about a run that is needed to continue in the middle of it.
 type Run struct {
 	Epoch Epoch
 	Boot  string // id of the boot in which it began
 }
 
-// Begin is the LSN from which on nothing is missing from the log.
+// Begin returns the LSN from which on the log is complete.
 func (m *Manifest) Begin() event.LSN {
 	first, _ := m.First()
 	return max(first, m.Removed)
 }
 
-// First is where the first of the files begins, and the chain there.
+// First returns where the first of the files begins, and the chain there.
 func (m *Manifest) First() (event.LSN, uint32) {
 	switch {
 	case len(m.Sealed) > 0:
@@ -68,12 +68,12 @@ func (m *Manifest) First() (event.LSN, uint32) {
 	return FirstLSN, 0
 }
 
-// The versions of a manifest (log-format.md 4): the first has chapters alone.
+// The versions of a manifest (log-format.md 4). The first has only chapters.
 const (
 	plainManifest  = 1
 	sealedManifest = 2
-	gapManifest    = 3  // chapters in front of those that are there were removed unsealed
-	manifestHead   = 72 // bytes of fields in front of the sealed files
+	gapManifest    = 3  // chapters before the listed ones were removed unsealed
+	manifestHead   = 72 // bytes of fields before the sealed files
 	sealedRow      = 80
 	runRow         = 16 + MaxBoot
 )
@@ -165,7 +165,7 @@ func DecodeManifest(file []byte, part PartitionID, tag uint32) (Manifest, error)
 	return m, nil
 }
 
-// continues reports whether the chapters can stand behind the sealed files.
+// continues reports whether the chapters can follow the sealed files.
 func (m *Manifest) continues() bool {
 	n, gap := len(m.Sealed), m.Before.Epoch != 0
 	if n == 0 && !gap {
@@ -185,7 +185,7 @@ func (m *Manifest) continues() bool {
 	return c.ID > last.Chapter && (c.First == last.End && c.Chain == last.Last || gap && c.First > last.End && m.Before.Epoch >= last.Epoch)
 }
 
-// decodeBefore reads what version 3 has between the sealed files and the chapters.
+// decodeBefore reads the fields that version 3 has between the sealed files and the chapters.
 func (m *Manifest) decodeBefore(p []byte) (chapters []byte, err error) {
 	if len(p) < runRow {
 		return nil, fmt.Errorf("%w: length", ErrDamaged)
@@ -198,7 +198,7 @@ func (m *Manifest) decodeBefore(p []byte) (chapters []byte, err error) {
 	return p[runRow:], nil
 }
 
-// decodeSealed reads what version 2 has in front of the chapters.
+// decodeSealed reads the fields that version 2 has before the chapters.
 func (m *Manifest) decodeSealed(p []byte) (chapters []byte, err error) {
 	if len(p) < manifestHead-8 {
 		return nil, fmt.Errorf("%w: length", ErrDamaged)
@@ -224,7 +224,7 @@ func (m *Manifest) decodeSealed(p []byte) (chapters []byte, err error) {
 	return p, nil
 }
 
-// follows reports whether a sealed file can stand behind another one.
+// follows reports whether a sealed file can follow another one.
 func (m *Manifest) follows(s, before *SealedFile) bool {
 	if s.Chapter <= before.Chapter || s.Epoch < before.Epoch {
 		return false
@@ -232,8 +232,8 @@ func (m *Manifest) follows(s, before *SealedFile) bool {
 	return s.First == before.End && s.Chain == before.Last || s.First > before.End && s.First <= m.Removed
 }
 
-// TagOf is the namespace's tag that a manifest or another note claims, 0 without one; nothing else
-// of the file is looked at.
+// TagOf returns the namespace's tag in a manifest or another note, 0 without one. It checks nothing
+// else of the file.
 func TagOf(note []byte) uint32 {
 	if len(note) < noteHead {
 		return 0

@@ -12,15 +12,15 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How namespace.json is read and written (log-format.md 4). It alone says of which format a
-// directory is, and which capabilities are in use in it: what may be found there that not every
-// binary of that format can read.
+// This file reads and writes namespace.json (log-format.md 4). Only this file says which format a
+// directory has, and which capabilities it uses: contents that not every program of that format can
+// read.
 const (
 	NamespaceName = "namespace.json"
-	MaxNamespace  = 1 << 16 // longest that is read, bytes
+	MaxNamespace  = 1 << 16 // longest file that is read, bytes
 
 	oldestDirectory = 1
-	Directory       = 2 // format of a directory that this version writes
+	Directory       = 2 // format of the directories that this version writes
 
 	maxCapabilities = 64
 	maxCapability   = 32 // bytes of a word
@@ -29,25 +29,25 @@ const (
 // MaxPartitions is how many partitions a namespace may have.
 const MaxPartitions = 64
 
-// Namespace says what a data directory is: the contents of namespace.json.
+// Namespace describes a data directory: the contents of namespace.json.
 type Namespace struct {
 	ID         string // UUID
 	Format     int    // of the data directory; Lead raises an older one
 	Partitions int
 	Created    time.Time
-	// Capabilities are the words for what the directory may hold beyond its format, in ascending
-	// order. It is not to be changed.
+	// Capabilities are the words for contents beyond the format, in ascending order. The caller
+	// must not change it.
 	Capabilities []string
 }
 
-// Tag is the first bytes of the id, by which files are known to belong together.
+// Tag returns the first bytes of the id, by which files are known to belong together.
 func (n Namespace) Tag() (uint32, error) {
 	id, err := uuid.Parse(n.ID)
 	return le.Uint32(id[:4]), err
 }
 
-// The capabilities that this version knows: what comes with each stands in docs/log-format.md,
-// section 4.
+// The capabilities that this version knows. docs/log-format.md, section 4, says what comes with
+// each.
 const (
 	Backups      = "backups"
 	Cuts         = "cuts"
@@ -68,14 +68,14 @@ const (
 // Capabilities are the words that this version knows, in ascending order.
 var Capabilities = []string{Backups, Bases, Bodies, Cuts, Erased, Erasures, Fences, Moves, Partitioned, Policies, Sealed, Slice, Transactions, Unsealed}
 
-// namespaceFile is namespace.json. The first five members are those of every format.
+// namespaceFile is the structure of namespace.json. Every format has the first five members.
 type namespaceFile struct {
 	Format     int    `json:"format"`
 	Namespace  string `json:"namespace"`
 	Partitions int    `json:"partitions"`
 	Created    string `json:"created"`
 	Sum        string `json:"sum"`
-	// since format 2, like the next: an empty list is written, none is not
+	// since format 2, like the next one: an empty list is written, a missing one is not
 	Capabilities    []string `json:"capabilities,omitzero"`
 	CapabilitiesSum string   `json:"capabilitiesSum,omitzero"`
 }
@@ -105,10 +105,10 @@ func EncodeNamespace(n Namespace) []byte {
 	return append(p, '\n')
 }
 
-// DecodeNamespace returns what namespace.json says, and the tag by which the other files know their
-// namespace. It believes nothing, not even the format, before it has compared the sums: one flipped
-// bit makes a 3 of its 2, or another word of a capability. The error is ErrNewer for a newer format
-// and for a capability that is not among those known.
+// DecodeNamespace returns the contents of namespace.json, and the tag by which the other files know
+// their namespace. It trusts nothing, not even the format, before it has compared the sums: one
+// flipped bit makes a 3 of a 2, or another word of a capability. The error is ErrNewer for a newer
+// format and for a capability that is not in known.
 func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
 	var f namespaceFile
 	if err := json.Unmarshal(p, &f); err != nil {
@@ -140,8 +140,8 @@ func DecodeNamespace(p []byte, known []string) (Namespace, uint32, error) {
 	return n, le.Uint32(id[:4]), nil
 }
 
-// AreCapabilities reports whether words may stand in namespace.json: few, short, of lower-case
-// letters, digits and dashes, and in ascending order, none twice.
+// AreCapabilities reports whether namespace.json may contain words: few, short, of lower-case
+// letters, digits and dashes, in ascending order and without duplicates.
 func AreCapabilities(words []string) bool {
 	for i, word := range words {
 		strange := strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != ""

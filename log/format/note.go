@@ -10,7 +10,7 @@ import (
 //
 //	magic 4 · format version 2 · partition 2 · namespace tag 4 · length of the file 4 · fields · checksum 4
 const (
-	// MaxNote is the longest that is read, bytes: nothing that is written is longer.
+	// MaxNote is the longest note that is read, bytes. No longer note is written.
 	MaxNote = 16 << 20
 
 	noteHead   = 16
@@ -39,7 +39,7 @@ func open(p []byte, magic string, part PartitionID, tag uint32) ([]byte, error) 
 	return openUpTo(p, magic, Version, part, tag)
 }
 
-// openUpTo is open for a note of which there are versions up to newest.
+// openUpTo does the same as open for a note with versions up to newest.
 func openUpTo(p []byte, magic string, newest uint16, part PartitionID, tag uint32) ([]byte, error) {
 	switch {
 	case len(p) < noteHead+4 || string(p[:4]) != magic:
@@ -58,19 +58,20 @@ func openUpTo(p []byte, magic string, newest uint16, part PartitionID, tag uint3
 	return p[noteHead : len(p)-4], nil
 }
 
-// Mark is a place in a log with the checksum of the frame before it, so that it can be recognised.
+// Mark is a place in a log with the checksum of the frame before it, so that the place can be
+// recognized.
 type Mark struct {
 	LSN   event.LSN
 	Epoch Epoch
 	Chain uint32
 }
 
-// Note is a file that says how far a log was durable.
+// Note is the kind of a file that says how far a log was durable.
 type Note string
 
 const (
-	Progress Note = "LBPR" // about a second ago
-	Fault    Note = "LBFT" // when a run ended with an I/O error
+	Progress Note = "LBPR" // written about a second ago
+	Fault    Note = "LBFT" // written when a run ended with an I/O error
 )
 
 // Encode returns the contents of the file.
@@ -114,7 +115,7 @@ func EncodeClean(tag uint32, ends []Mark) []byte {
 	return seal("LBCM", noPartition, tag, p)
 }
 
-// DecodeClean returns what a clean marker says.
+// DecodeClean returns the contents of a clean marker.
 func DecodeClean(file []byte, tag uint32, partitions int) ([]Mark, error) {
 	p, err := open(file, "LBCM", noPartition, tag)
 	if err != nil {

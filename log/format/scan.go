@@ -27,38 +27,40 @@ type Scanner struct {
 
 	Frames, Records uint64
 	Bytes           int64
-	Erased          uint64 // of the frames, those without all of their bodies
+	Erased          uint64 // frames without all of their bodies
 
-	// Known: the log was judged before. A frame is good if its header is the one of this place;
-	// nothing else of it is read.
+	// Known means that the log was judged before. A frame is good if its header belongs at this
+	// place; the rest of it is not read.
 	Known bool
-	// Each is called by Advance with every good frame, before that is passed, and its offset in the
-	// window's file; it may be nil. Advance returns its error with a good verdict.
+	// Each is called by Advance with every good frame, before the scanner moves past it, and its
+	// offset in the window's file; it may be nil. Advance returns its error with a good verdict.
 	Each func(off int64, h *Header) error
 
-	Watch map[event.LSN]Passed // what is at the LSNs asked for, filled in as they come by
+	Watch map[event.LSN]Passed // places to check, set when the scanner passes them
 }
 
-// Passed is what a scan has found at an LSN.
+// Passed is the result of a scan at an LSN.
 type Passed struct {
-	// a frame ends there; without, nothing is known of it, and no chain is the right one
+	// a frame ends there; otherwise nothing is known of it, and no chain is right
 	There bool
 	Chain uint32 // of that frame
 }
 
-// Verdict is what stands at a place where a frame was expected.
+// Verdict is the judgment of a place where a frame was expected.
 type Verdict struct {
 	Good   bool
-	Reason string // of a bad one
-	Ours   bool   // its header is intact, and of this place, partition, chapter and namespace
+	Reason string // why it is bad
+	// its header is intact, and belongs to this place, partition, chapter and namespace
+	Ours bool
 
-	intact bool  // its header is intact
-	linked bool  // … and of this place, and its chain and epoch go on from the frame before
-	erased bool  // it is good, but its bodies are not all there to be compared
-	entry  int64 // … and its prefix and length are as they must be: bytes of the entry; else 0
+	intact bool // its header is intact
+	// … and belongs to this place, and continues the chain and epoch of the previous frame
+	linked bool
+	erased bool  // it is good, but some of its bodies are missing and cannot be compared
+	entry  int64 // … and its prefix and length are right: bytes of the entry; else 0
 }
 
-// Judge says what stands at off, where the scanner's next frame is due.
+// Judge judges the bytes at off, where the scanner's next frame is expected.
 func (s *Scanner) Judge(off int64, h *Header) (Verdict, error) {
 	if s.Known {
 		return s.recognize(off, h)
@@ -105,7 +107,7 @@ func (s *Scanner) Judge(off int64, h *Header) (Verdict, error) {
 	return v, err
 }
 
-// recognize is Judge for a log that was judged before.
+// recognize does the same as Judge for a log that was judged before.
 func (s *Scanner) recognize(off int64, h *Header) (Verdict, error) {
 	p, err := s.Win.Bytes(off, BodiesAt)
 	if err != nil {
@@ -121,7 +123,7 @@ func (s *Scanner) recognize(off int64, h *Header) (Verdict, error) {
 	return Verdict{Good: true}, nil
 }
 
-// place says what is wrong with the place an intact header claims.
+// place returns what is wrong with the place in an intact header.
 func (s *Scanner) place(h *Header) string {
 	switch {
 	case h.Tag != s.Tag:
@@ -136,7 +138,7 @@ func (s *Scanner) place(h *Header) string {
 	return ""
 }
 
-// link says what is wrong with how an intact header goes on from the frame before.
+// link returns why an intact header does not continue the previous frame.
 func (s *Scanner) link(h *Header) string {
 	epoch := s.Epoch
 	if h.Kind == EpochStart {
@@ -154,8 +156,8 @@ func (s *Scanner) link(h *Header) string {
 	return ""
 }
 
-// bodies compares the checksum of a frame's bodies, unless some of them are erased: what a frame
-// says does not depend on them.
+// bodies compares the checksum of a frame's bodies, unless some of them are erased. The rest of a
+// frame does not depend on them.
 func (s *Scanner) bodies(off int64, h *Header) (erased bool, reason string, err error) {
 	sum, err := s.Win.Sum(off+BodiesAt, int64(h.Bodies))
 	switch {
@@ -186,7 +188,7 @@ func (s *Scanner) records(off int64, h *Header) (string, error) {
 	return "", nil
 }
 
-// take moves on behind a good frame at off.
+// take moves past a good frame at off.
 func (s *Scanner) take(off int64, h *Header) error {
 	if h.Kind == EpochStart && !s.Known {
 		if h.Records > 256 {
@@ -200,7 +202,7 @@ func (s *Scanner) take(off int64, h *Header) error {
 	}
 	s.LSN, s.Chain, s.Fresh = h.Next(), h.Sum, false
 	if h.Count > 0 {
-		s.Newest = h.Newest() // not the latest: behind a ClockSet time begins again earlier
+		s.Newest = h.Newest() // not the latest: after a ClockSet time continues earlier
 	}
 	s.Durable = max(s.Durable, h.Durable)
 	s.Index++
@@ -214,7 +216,7 @@ func (s *Scanner) take(off int64, h *Header) error {
 }
 
 // Advance reads the window's file, whose first byte has the address base, from the scanner's LSN to
-// its end or its first bad frame. It returns the place where it stopped, what stands there, and its
+// the end or the first bad frame. It returns the place where it stopped, the verdict there, and the
 // header in h.
 func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64, Verdict, error) {
 	for s.LSN < base+event.LSN(s.Win.Size) {
@@ -242,9 +244,9 @@ func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64
 	return s.Win.Size, Verdict{Good: true}, nil
 }
 
-// promised looks ahead from the bad frame at off for a header that says it was durable. base is the
-// address of the file's first byte. It returns where it found one, or -1 (log-format.md 5.3 rule
-// 3).
+// promised looks after the bad frame at off for a header that says it was durable. base is the
+// address of the file's first byte. It returns the place of such a header, or -1 (log-format.md 5.3
+// rule 3).
 func (s *Scanner) promised(off int64, base event.LSN) (int64, error) {
 	bad := base + event.LSN(off)
 	for at := off; at+BodiesAt <= s.Win.Size; {
@@ -261,21 +263,23 @@ func (s *Scanner) promised(off int64, base event.LSN) (int64, error) {
 		intact, err := h.get(p)
 		if err != nil || !intact || h.Tag != s.Tag || h.Partition != s.Partition || h.Chapter != s.Chapter ||
 			h.LSN != base+event.LSN(at) || h.Epoch < s.Epoch {
-			at += 8 // also a header of a newer version: not ours, since those before it are not
+			// also for a header of a newer version, which cannot be of this log because the earlier
+			// ones are not
+			at += 8
 			continue
 		}
 		if h.Durable > bad {
 			return at, nil
 		}
-		// never look for headers inside an entry of ours: its bodies come from clients
+		// never look for headers inside an entry of this log: its bodies come from clients
 		at += h.Entry()
 	}
 	return -1, nil
 }
 
-// shortPrefix reports whether what is written from off on can be the beginning of the one frame
-// that was being written when the process died (rule 4). An entry that is there to its end is no
-// such beginning, whatever its last bytes are.
+// shortPrefix reports whether the bytes from off on can be the beginning of the one frame that was
+// being written when the process died (rule 4). An entry that is complete is no such beginning,
+// whatever its last bytes are.
 func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 	if v.entry > s.Win.Size-off || v.entry > 0 && written <= v.entry-8 {
 		return true, nil
@@ -287,7 +291,7 @@ func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// What is known of the header before it was written, field by field.
+	// The fields of the header that were known before it was written.
 	want := Header{Partition: s.Partition, Chapter: s.Chapter, LSN: s.LSN, Chain: s.Chain, Tag: s.Tag}
 	var w [headerSize]byte
 	want.put(w[:])
@@ -303,8 +307,9 @@ func (s *Scanner) shortPrefix(off, written int64, v Verdict) (bool, error) {
 	return true, nil
 }
 
-// Classify decides about the bad frame at off of the last file: "" when it and all behind it may be
-// cut, else why it is corruption (log-format.md 5.3). written is how much of that is not room.
+// Classify judges the bad frame at off of the last file: "" if it and everything after it may be
+// cut, else why it is corruption (log-format.md 5.3). written is the number of bytes that are not
+// preallocated room.
 func (s *Scanner) Classify(off, written int64, base event.LSN, v Verdict, sameBoot bool) (string, error) {
 	if v.intact && !v.linked {
 		return v.Reason, nil

@@ -6,20 +6,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Scrub is how far a log has been read again while it is in use (log-format.md 4). Nothing depends
-// on it but what is read next.
+// Scrub is how far a log was read again while in use (log-format.md 4). It only affects what is
+// read next.
 type Scrub struct {
-	// of the pass under way, and of the last whole one, ms since 1970; 0: there is none
+	// start of the current pass, and end of the last whole one, ms since 1970; 0: there is none
 	Began, Ended int64
-	Next         event.LSN   // where the pass goes on; 0: at its beginning
+	Next         event.LSN   // where the pass continues; 0: at its beginning
 	Bytes        int64       // read in the pass
-	Damaged      []event.LSN // what begins there was damaged when it was read last
+	Damaged      []event.LSN // first addresses of files that were damaged when they were last read
 }
 
 const (
 	// ScrubName is the name of its file in the directory of a partition.
 	ScrubName = "scrub"
-	// MaxScrubDamage is how many damaged places the file names at most.
+	// MaxScrubDamage is the largest number of damaged places in the file.
 	MaxScrubDamage = 1024
 
 	scrubMagic = "LBSB"

@@ -9,7 +9,7 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Window is a part of a file held in memory, moving forward.
+// Window is a part of a file in memory that moves forward.
 type Window struct {
 	Buf  []byte // as long as the window; set before Reset
 	Size int64  // of the file
@@ -23,8 +23,8 @@ type Window struct {
 // Reset moves the window to the beginning of a file, of which it sees the first size bytes.
 func (w *Window) Reset(f io.ReaderAt, size int64) { w.file, w.Size, w.at, w.n = f, size, 0, 0 }
 
-// Bytes returns the n bytes at off, which must lie in the file and be no more than a window. They
-// are valid until the next call.
+// Bytes returns the n bytes at off, which must be in the file and no more than a window. They are
+// valid until the next call.
 func (w *Window) Bytes(off int64, n int) ([]byte, error) {
 	if off >= w.at && off+int64(n) <= w.at+int64(w.n) {
 		return w.Buf[off-w.at:][:n], nil
@@ -42,14 +42,14 @@ func (w *Window) Bytes(off int64, n int) ([]byte, error) {
 	w.n += m
 	if w.n < n {
 		if err == nil || errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF // the file shrank under us
+			err = io.ErrUnexpectedEOF // the file has become shorter
 		}
 		return nil, err
 	}
 	return w.Buf[:n], nil
 }
 
-// LongBytes is Bytes for what may be more than a window. It does not move the window for that.
+// LongBytes does the same as Bytes for more bytes than a window. Then it does not move the window.
 func (w *Window) LongBytes(off int64, n int) ([]byte, error) {
 	if n <= len(w.Buf) {
 		return w.Bytes(off, n)
@@ -65,7 +65,7 @@ func (w *Window) LongBytes(off int64, n int) ([]byte, error) {
 	return nil, err
 }
 
-// Sum is the checksum of the n bytes at off.
+// Sum returns the checksum of the n bytes at off.
 func (w *Window) Sum(off int64, n int64) (uint32, error) {
 	var crc uint32
 	for n > 0 {
@@ -79,7 +79,8 @@ func (w *Window) Sum(off int64, n int64) (uint32, error) {
 	return crc, nil
 }
 
-// Written is how many bytes from off on are not room, rounded up to where an entry may end.
+// Written returns how many bytes from off on are not preallocated room, rounded up to where an
+// entry may end.
 func (w *Window) Written(off int64) (int64, error) {
 	last := off
 	for at := off; at < w.Size; {

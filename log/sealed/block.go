@@ -19,7 +19,7 @@ import (
 // and never longer than MaxBlock when it is decompressed.
 const (
 	MaxBlock  = 1 << 16 // bytes
-	maxStored = 1 << 17 // bytes: what does not compress grows by a little
+	maxStored = 1 << 17 // bytes: incompressible data grows a little
 	bodyRow   = 32      // bytes of a row of an index
 	recordRow = 56
 )
@@ -29,8 +29,8 @@ type Block struct {
 	First       event.LSN // address of its first byte
 	Offset      int64     // in the file
 	Stored, Raw uint32    // bytes
-	Sum         uint32    // checksum of what is stored
-	// of the first frame that begins in it; 0: none. This and the times are of records alone
+	Sum         uint32    // checksum of the stored bytes
+	// first frame that begins in it; 0: none. Only for records, as the times are
 	Frame           event.LSN
 	Lowest, Highest event.Time
 }
@@ -51,8 +51,8 @@ func (b *Block) append(dst []byte, part Part) []byte {
 	return dst
 }
 
-// DecodeIndex reads the rows for the blocks of a part that stands at a span of the file and has
-// addresses from first up to end. The blocks fill the part, without a gap.
+// DecodeIndex reads the rows for the blocks of a part at a span of the file with addresses from
+// first up to end. The blocks fill the part without a gap.
 func DecodeIndex(p []byte, part Part, blocks Span, first, end event.LSN) ([]Block, error) {
 	row := bodyRow
 	if part == RecordIndex {
@@ -80,15 +80,15 @@ func DecodeIndex(p []byte, part Part, blocks Span, first, end event.LSN) ([]Bloc
 	return list, nil
 }
 
-// Holding is the number of the block that has an address, if one has; -1: none can.
+// Holding returns the number of the block that has an address, if any; -1: no block can have it.
 func Holding(blocks []Block, at event.LSN) int {
 	return sort.Search(len(blocks), func(i int) bool { return blocks[i].First > at }) - 1
 }
 
-// stretch is bytes with addresses that follow one another.
+// stretch is a range of contiguous addresses.
 type stretch struct {
 	from event.LSN
-	at   int // of the first one in the data
+	at   int // place of the first byte in the data
 	n    int
 }
 
@@ -98,7 +98,7 @@ type Data struct {
 	bytes     []byte
 }
 
-// At is the bytes of the block from an address on, as far as addresses follow one another; nil: it
+// At returns the bytes of the block from an address on, as far as addresses are contiguous; nil: it
 // has none there.
 func (d *Data) At(at event.LSN) []byte {
 	i := sort.Search(len(d.stretches), func(i int) bool { return d.stretches[i].from > at }) - 1
@@ -113,14 +113,14 @@ func (d *Data) At(at event.LSN) []byte {
 	return d.bytes[s.at+int(off) : s.at+s.n]
 }
 
-// Size is about how much memory it takes, bytes.
+// Size returns about how much memory it takes, bytes.
 func (d *Data) Size() int { return cap(d.bytes) + 32*len(d.stretches) }
 
-// ErrBlock is wrapped by the error of a block whose stored bytes do not have their checksum.
+// ErrBlock is wrapped by the error of a block whose stored bytes do not match their checksum.
 var ErrBlock = errors.New("sealed: checksum of the block does not match")
 
-// Decode decompresses a block. limit is where the next block of its part begins, or the file's
-// addresses end.
+// Decode decompresses a block. limit is the start of the next block of its part, or the end of the
+// file's addresses.
 func (b *Block) Decode(stored []byte, limit event.LSN) (*Data, error) {
 	if len(stored) != int(b.Stored) || event.Sum(stored) != b.Sum {
 		return nil, ErrBlock
@@ -132,7 +132,7 @@ func (b *Block) Decode(stored []byte, limit event.LSN) (*Data, error) {
 	return decodeBlock(raw, b.First, limit)
 }
 
-// decodeBlock reads the table of a block, whose addresses go from first and stay below limit.
+// decodeBlock reads the table of a block, whose addresses begin at first and stay below limit.
 func decodeBlock(raw []byte, first, limit event.LSN) (*Data, error) {
 	next := func() uint64 {
 		v, n := binary.Uvarint(raw)
@@ -183,8 +183,8 @@ var (
 	})
 )
 
-// decompress returns the bytes of a zstd frame, which must have exactly size of them; the caller
-// has bounded size.
+// decompress returns the bytes of a zstd frame, which must be exactly size. The caller has limited
+// size.
 func decompress(stored []byte, size int) ([]byte, error) {
 	raw, err := decoder().DecodeAll(stored, make([]byte, 0, size))
 	if err != nil {

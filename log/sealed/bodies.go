@@ -9,29 +9,30 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A file of bodies (log-format.md 3.2) is what stays of a file whose history went: bodies that
-// messages still have, and nothing else. In the place of the ids it has a row for each.
+// A file of bodies (log-format.md 3.2) is the rest of a file whose history was removed: the bodies
+// that messages still have, and nothing else. It has a row for each body in place of the ids.
 
-// Kept is a body of such a file.
+// Kept is a body in a file of bodies.
 type Kept struct {
 	Position event.Position
 	Size     uint32
-	Sum      uint32               // of its bytes
-	Slice    event.Slice          // of a message that has it, or of the session whose state it is
-	Number   event.SequenceNumber // of that message; 0: it is the state of a session
+	Sum      uint32 // of its bytes
+	// slice of a message with the body, or of the session whose state it is
+	Slice  event.Slice
+	Number event.SequenceNumber // number of that message; 0: it is the state of a session
 }
 
-// Blob is the body as events point to it.
+// Blob returns the body as events refer to it.
 func (k *Kept) Blob() event.Blob {
 	return event.Blob{Position: k.Position, Size: k.Size, Sum: k.Sum}
 }
 
 func (k *Kept) end() event.LSN { return event.LSN(k.Position) + event.LSN(k.Size) }
 
-// KeptRow is what each body takes beside its bytes.
+// KeptRow is the size of each body besides its bytes.
 const KeptRow = 32
 
-// keptAt is where the rows of bodies stand.
+// keptAt is the part with the rows of bodies.
 const keptAt = IDs
 
 func encodeKept(rows []Kept) []byte {
@@ -48,7 +49,7 @@ func encodeKept(rows []Kept) []byte {
 	return p
 }
 
-// DecodeKept reads the rows of a file of bodies whose addresses go from first up to end. The error
+// DecodeKept reads the rows of a file of bodies whose addresses are from first up to end. The error
 // wraps [format.ErrDamaged].
 func DecodeKept(p []byte, first, end event.LSN) ([]Kept, error) {
 	list := make([]Kept, 0, len(p)/KeptRow)
@@ -69,7 +70,7 @@ func DecodeKept(p []byte, first, end event.LSN) ([]Kept, error) {
 	return list, nil
 }
 
-// contentsOf is what is said of bodies in contents.
+// contentsOf returns the contents of a file of bodies.
 func contentsOf(rows []Kept) []byte {
 	of := map[event.Slice]*SliceCount{}
 	for i := range rows {
@@ -89,8 +90,8 @@ func contentsOf(rows []Kept) []byte {
 }
 
 // WriteBodies writes a file of bodies, which are in order and do not overlap, and returns its
-// footer. Of the footer that it is given, Before, Epoch, Last and Boot count. read returns the
-// bytes of a body, valid until it is called again. Errors are those of w and of read.
+// footer. Of the footer from, only Before, Epoch, Last and Boot count. read returns the bytes of a
+// body, valid until it is called again. Errors are those of w and of read.
 func WriteBodies(w io.Writer, h Header, from Footer, rows []Kept, read func(*Kept) ([]byte, error)) (Footer, error) {
 	h.Alone = true
 	f := Footer{
@@ -133,7 +134,7 @@ func WriteBodies(w io.Writer, h Header, from Footer, rows []Kept, read func(*Kep
 	return f, out.write(f.Encode())
 }
 
-// Kept is the rows of a file of bodies.
+// Kept returns the rows of a file of bodies.
 func (f *File) Kept() ([]Kept, error) {
 	p, err := f.part(keptAt)
 	if err != nil {
@@ -144,9 +145,9 @@ func (f *File) Kept() ([]Kept, error) {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// CheckBodies compares each body of a file of bodies with the checksum in its row, and that there
-// is nothing else: [File.Verify] has compared the digests. With an error, at is where in the file
-// that stands.
+// CheckBodies compares each body of a file of bodies with the checksum in its row, and checks that
+// there is nothing else. [File.Verify] has compared the digests before. With an error, at is its
+// place in the file.
 func (f *File) CheckBodies() (at int64, err error) {
 	rows, err := f.Kept()
 	if err != nil {
@@ -183,14 +184,14 @@ func (f *File) CheckBodies() (at int64, err error) {
 	return 0, nil
 }
 
-// keptCheck follows rows through the bytes of their bodies.
+// keptCheck compares rows with the bytes of their bodies.
 type keptCheck struct {
-	rows []Kept // that are not over
-	n    uint32 // bytes of the first one that have passed
-	sum  uint32 // of these
+	rows []Kept // rows that are not finished
+	n    uint32 // bytes of the first one so far
+	sum  uint32 // their checksum
 }
 
-// bytes takes those that stand at an address, which come in order.
+// bytes takes the bytes at an address. Calls are in order.
 func (c *keptCheck) bytes(at event.LSN, p []byte) error {
 	for len(p) > 0 {
 		if len(c.rows) == 0 || event.LSN(c.rows[0].Position)+event.LSN(c.n) != at {

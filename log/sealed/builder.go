@@ -9,14 +9,13 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// most that the table of a block may grow by, bytes: the count, and a stretch whose length is not
-// known yet.
+// Largest growth of a block's table, bytes: the count, and a stretch whose length is not known yet.
 const (
 	countSize   = 3
 	stretchSize = binary.MaxVarintLen64 + 3
 )
 
-// output is what a file is written to, and what of it is known at the end.
+// output is the file being written, and the data for its footer.
 type output struct {
 	w   io.Writer
 	at  int64
@@ -32,7 +31,7 @@ func (o *output) write(p []byte) error {
 	return err
 }
 
-// begin begins a part; end says what it became.
+// begin begins a part; end returns its span.
 func (o *output) begin() Span {
 	o.sum = sha256.New()
 	return Span{Offset: o.at}
@@ -44,30 +43,30 @@ func (o *output) end(s Span) Span {
 	return s
 }
 
-// builder makes blocks of the bytes of one part. Where they end depends on the bytes alone, not on
-// how they come.
+// builder makes blocks of the bytes of one part. Their ends depend only on the bytes, not on how
+// the bytes are passed.
 type builder struct {
 	out    *output
 	blocks []Block
-	open   Block // its row as far as it is known
+	open   Block // its row, as far as it is known
 
 	count int
 	table []byte    // of the stretches that have ended
-	from  event.LSN // address of the stretch that goes on
-	gap   event.LSN // in front of it
+	from  event.LSN // address of the open stretch
+	gap   event.LSN // before it
 	n     int       // bytes of it
 	data  []byte    // of all stretches
 	raw   []byte
 	store []byte
 }
 
-// room is how many more bytes the open block takes.
+// room returns how many more bytes the open block takes.
 func (b *builder) room() int {
 	return MaxBlock - countSize - len(b.table) - stretchSize - len(b.data)
 }
 
-// add adds the bytes at an address, which is not below the end of those before. It returns the
-// number of the block that the first one is in.
+// add adds the bytes at an address, which is not below the end of the previous ones. It returns the
+// number of the block with the first byte.
 func (b *builder) add(at event.LSN, p []byte) (block int, err error) {
 	block = -1
 	for len(p) > 0 {
@@ -105,7 +104,7 @@ func (b *builder) reach(at event.LSN) error {
 	return nil
 }
 
-// endStretch writes the row of the stretch that goes on; from is then where it ended.
+// endStretch writes the row of the open stretch; from is its end afterwards.
 func (b *builder) endStretch() {
 	if b.n == 0 {
 		return
@@ -130,7 +129,7 @@ func (b *builder) flush() error {
 	return b.out.write(b.store)
 }
 
-// times notes the times of the records of a frame that begins in the block that is open.
+// times records the times of the records of a frame that begins in the open block.
 func (b *builder) times(number int, frame event.LSN, lowest, highest event.Time) {
 	row := &b.open
 	if number < len(b.blocks) {
@@ -139,7 +138,7 @@ func (b *builder) times(number int, frame event.LSN, lowest, highest event.Time)
 	row.begins(frame, lowest, highest)
 }
 
-// begins notes that a frame begins in the block, and between which times its records are; 0: it has
+// begins records that a frame begins in the block, and the range of its records' times; 0: it has
 // none.
 func (b *Block) begins(frame event.LSN, lowest, highest event.Time) {
 	if b.Frame == 0 {

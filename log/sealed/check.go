@@ -7,17 +7,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Check makes the indexes of a file again from its frames, and compares them with those it has.
+// Check builds the indexes of a file again from its frames, and compares them with the stored ones.
 type Check struct {
 	file   *File
 	blocks []Block // of records
-	rows   []Block // the same, as far as frames say what is in them
+	rows   []Block // the same, as far as it follows from the frames
 	what   *Tally
 	foot   Footer // of the frames so far
 	wrong  error
 }
 
-// NewCheck begins a check. An error is that of reading the index of records.
+// NewCheck begins a check. The error is that of reading the index of records.
 func NewCheck(f *File) (*Check, error) {
 	blocks, err := f.Index(Records)
 	if err != nil {
@@ -31,7 +31,7 @@ func NewCheck(f *File) (*Check, error) {
 	return c, nil
 }
 
-// Frame takes the next frame and its records. It has to be called with every frame, in order.
+// Frame takes the next frame and its records. It must be called with every frame, in order.
 func (c *Check) Frame(h *format.Header, records []byte) {
 	c.foot.Frames++
 	c.foot.BodyBytes += uint64(h.Bodies)
@@ -51,7 +51,7 @@ func (c *Check) Frame(h *format.Header, records []byte) {
 	c.rows[begins].begins(h.LSN, lowest, highest)
 }
 
-// Result returns what is not as it should be, or nil, and at which byte of the file that stands.
+// Result returns the difference found, or nil, and its place in the file.
 func (c *Check) Result() (at int64, err error) {
 	f := &c.file.Footer
 	if c.wrong != nil {
@@ -82,7 +82,7 @@ func (c *Check) Result() (at int64, err error) {
 	return 0, nil
 }
 
-// cmpOr returns err, or damage for a reason where err is nil.
+// cmpOr returns err, or damage with a reason if err is nil.
 func cmpOr(err error, reason string) error {
 	if err != nil {
 		return err

@@ -8,32 +8,32 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// MaxContents is the most that the contents of a file take when decompressed, bytes.
+// MaxContents is the largest size of a file's contents after decompression, bytes.
 const MaxContents = 1 << 24
 
-// Contents is what a file is about.
+// Contents summarizes the events of a file.
 type Contents struct {
 	Kinds   []KindCount
 	Origins []OriginAt
-	// Unlisted: the blocks of slices were left out, since there were too many. Any block may name
-	// any slice.
+	// Unlisted means that the blocks of slices were left out, because there were too many. Any
+	// block may name any slice.
 	Unlisted bool
 	Slices   []SliceCount
 }
 
-// KindCount is how many events of a kind there are, and what they take in the records.
+// KindCount is the number of events of a kind, and their size in the records.
 type KindCount struct {
 	Kind          event.Kind
 	Events, Bytes uint64
 }
 
-// OriginAt is the record block in which an origin is defined first.
+// OriginAt is the record block in which an origin is first defined.
 type OriginAt struct {
 	Origin event.OriginID
 	Block  int
 }
 
-// SliceCount is what events of a slice take, and which blocks name it.
+// SliceCount is the number and size of a slice's events, and the blocks that name the slice.
 type SliceCount struct {
 	Slice             event.Slice
 	Events, Bytes     uint64 // in the records
@@ -41,8 +41,8 @@ type SliceCount struct {
 	Blocks            []SliceAt
 }
 
-// SliceAt is a record block that names a slice, and which sequence numbers of it, at least the
-// lowest and the highest; 0: the slice itself.
+// SliceAt is a record block that names a slice, with the lowest and the highest sequence number
+// that it names; 0: the slice itself.
 type SliceAt struct {
 	Block           int
 	Lowest, Highest event.SequenceNumber
@@ -51,7 +51,7 @@ type SliceAt struct {
 func zigzag(d int64) uint64   { return uint64(d)<<1 ^ uint64(d>>63) }
 func unzigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
-// encode returns the contents, without the blocks of slices if they would be too long with them.
+// encode returns the contents, without the blocks of slices if it would be too long with them.
 func (c *Contents) encode() []byte {
 	p := c.append(nil)
 	if len(p) > MaxContents {
@@ -101,7 +101,7 @@ func (c *Contents) append(p []byte) []byte {
 	return p
 }
 
-// reader reads uvarints; the first fault sticks.
+// reader reads uvarints. The first error sticks.
 type reader struct {
 	p      []byte
 	bad    bool
@@ -118,7 +118,7 @@ func (r *reader) next() uint64 {
 	return v
 }
 
-// under is next for a value that must be below limit.
+// under does the same as next for a value that must be below limit.
 func (r *reader) under(limit uint64) uint64 {
 	v := r.next()
 	if v >= limit {
@@ -128,17 +128,17 @@ func (r *reader) under(limit uint64) uint64 {
 	return v
 }
 
-// count is next for the length of a list whose entries take at least size bytes each.
+// count does the same as next for the length of a list whose entries take at least size bytes each.
 func (r *reader) count(size int) int { return int(r.under(uint64(len(r.p)/size) + 1)) }
 
-// DecodeContents reads contents of a file with that many record blocks. The error wraps
+// DecodeContents reads the contents of a file with that many record blocks. The error wraps
 // [format.ErrDamaged].
 func DecodeContents(p []byte, blocks int) (Contents, error) {
 	return decodeContents(p, blocks, func(event.Slice) bool { return true })
 }
 
-// decodeContents is DecodeContents that keeps the blocks of some slices alone, which are most of
-// what there is.
+// decodeContents does the same as DecodeContents, but keeps the blocks of wanted slices only,
+// because they are most of the contents.
 func decodeContents(p []byte, blocks int, wanted func(event.Slice) bool) (Contents, error) {
 	r := reader{p: p, wanted: wanted}
 	var c Contents
@@ -165,7 +165,7 @@ func decodeContents(p []byte, blocks int, wanted func(event.Slice) bool) (Conten
 	return c, nil
 }
 
-// kinds reads what stands in front.
+// kinds reads the counts of kinds.
 func (r *reader) kinds(c *Contents) {
 	for range r.count(3) {
 		k := KindCount{event.Kind(r.under(256)), r.next(), r.next()}
@@ -176,7 +176,7 @@ func (r *reader) kinds(c *Contents) {
 	}
 }
 
-// slice reads the next one.
+// slice reads the next slice.
 func (r *reader) slice(c *Contents, blocks int) {
 	var s SliceCount
 	last := event.Slice{}
@@ -217,7 +217,7 @@ func compareSlices(a, b event.Slice) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Partition, b.Partition))
 }
 
-// Of finds what a file has of a slice.
+// Of returns the entry of a slice.
 func (c *Contents) Of(s event.Slice) (SliceCount, bool) {
 	i, ok := slices.BinarySearchFunc(c.Slices, s, func(have SliceCount, want event.Slice) int { return compareSlices(have.Slice, want) })
 	if !ok {

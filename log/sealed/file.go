@@ -10,7 +10,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// File is a sealed file that is read. Its methods may be called concurrently.
+// File is a sealed file opened for reading. Its methods may be called concurrently.
 type File struct {
 	Header Header
 	Footer Footer
@@ -18,7 +18,7 @@ type File struct {
 	r      io.ReaderAt
 }
 
-// Open reads header and footer of a file of a given size. Errors about what is in it wrap
+// Open reads the header and the footer of a file of a given size. Errors about its contents wrap
 // [format.ErrDamaged] or [format.ErrNewer].
 func Open(r io.ReaderAt, size int64) (*File, error) {
 	if size < HeaderSize+FooterSize {
@@ -68,7 +68,7 @@ func (f *File) part(part Part) ([]byte, error) {
 	return p, nil
 }
 
-// Index is the index of the blocks of a part, Records or Bodies.
+// Index returns the index of the blocks of a part, Records or Bodies.
 func (f *File) Index(of Part) ([]Block, error) {
 	index := RecordIndex
 	if of == Bodies {
@@ -81,10 +81,10 @@ func (f *File) Index(of Part) ([]Block, error) {
 	return DecodeIndex(p, index, f.Footer.Parts[of], f.Footer.First, f.Footer.End)
 }
 
-// RecordBlocks is how many blocks of records there are.
+// RecordBlocks returns the number of record blocks.
 func (f *File) RecordBlocks() int { return int(f.Footer.Parts[RecordIndex].Length / recordRow) }
 
-// Contents is what the file is about.
+// Contents returns the summary of the file's events.
 func (f *File) Contents() (Contents, error) {
 	p, err := f.contents()
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *File) Contents() (Contents, error) {
 	return DecodeContents(p, f.RecordBlocks())
 }
 
-// About is Contents, with the blocks of one slice alone.
+// About returns Contents with the blocks of one slice only.
 func (f *File) About(slice event.Slice) (Contents, error) {
 	p, err := f.contents()
 	if err != nil {
@@ -102,7 +102,7 @@ func (f *File) About(slice event.Slice) (Contents, error) {
 	return decodeContents(p, f.RecordBlocks(), func(s event.Slice) bool { return s == slice })
 }
 
-// Kinds is the kinds of Contents, and nothing else of them.
+// Kinds returns only the kinds of Contents.
 func (f *File) Kinds() ([]KindCount, error) {
 	p, err := f.contents()
 	if err != nil {
@@ -115,7 +115,7 @@ func (f *File) Kinds() ([]KindCount, error) {
 	return c.Kinds, nil
 }
 
-// contents is the encoding of them.
+// contents returns the encoded contents.
 func (f *File) contents() ([]byte, error) {
 	p, err := f.part(Summary)
 	if err != nil {
@@ -124,7 +124,7 @@ func (f *File) contents() ([]byte, error) {
 	return decompress(p, int(f.Footer.ContentsSize))
 }
 
-// IDs is the message-ids of a file.
+// IDs returns the message-ids of a file.
 func (f *File) IDs() (IDTable, error) {
 	p, err := f.part(IDs)
 	if err != nil {
@@ -133,9 +133,9 @@ func (f *File) IDs() (IDTable, error) {
 	return DecodeIDs(p, f.RecordBlocks())
 }
 
-// Find returns the record blocks in which an event with a message-id may begin, ascending: what
-// [IDTable.Blocks] does for the whole table. The table has megabytes, of which only the pages are
-// read that may have the id.
+// Find returns the record blocks in which an event with a message-id may begin, ascending. It is
+// [IDTable.Blocks] of the whole table. The table has megabytes, and only the pages that may have
+// the id are read.
 func (f *File) Find(id []byte) ([]int, error) {
 	s := f.Footer.Parts[IDs]
 	contents, err := f.part(Summary)
@@ -160,10 +160,10 @@ func (f *File) Find(id []byte) ([]int, error) {
 	return list, nil
 }
 
-// findInAll is Find for a table without pages: it is read piece by piece through a small buffer,
-// and the digest vouches for the rows that are not looked at.
+// findInAll does the same as Find for a table without pages. It reads the table piece by piece
+// through a small buffer. The digest confirms the rows that are skipped.
 func (f *File) findInAll(id []byte) (list []int, err error) {
-	const piece = 5000 * idRow // bytes: fits a processor's cache
+	const piece = 5000 * idRow // bytes: fits in a processor's cache
 	s, sum := f.Footer.Parts[IDs], sha256.New()
 	buf := make([]byte, min(piece, s.Length))
 	for at := s.Offset; at < s.end(); {
@@ -199,8 +199,8 @@ func (f *File) Read(blocks []Block, i int) (*Data, error) {
 	return d, nil
 }
 
-// Verify compares the digest of every part, reading through buf. With an error, at is where the
-// part begins that does not have its digest, bytes from the beginning of the file.
+// Verify compares the digest of every part, reading through buf. With an error, at is the start of
+// the part with the wrong digest, in bytes from the beginning of the file.
 func (f *File) Verify(buf []byte) (at int64, err error) {
 	for i, s := range f.Footer.Parts {
 		sum := sha256.New()

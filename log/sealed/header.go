@@ -15,7 +15,7 @@ const (
 	bodiesVersion = 2 // of a file of bodies
 )
 
-// Sizes of what has a fixed one, bytes.
+// Sizes of the fixed structures, bytes.
 const (
 	HeaderSize = 64
 	FooterSize = 640
@@ -27,13 +27,12 @@ const (
 
 var le = binary.LittleEndian
 
-// Part is one of the stretches of a file that header and footer enclose, in the order in which they
-// stand.
+// Part is one of the parts of a file between header and footer, in their order.
 type Part int
 
 const (
-	Records     Part = iota // blocks of all bytes but those of bodies
-	Bodies                  // blocks of those
+	Records     Part = iota // blocks of all bytes except bodies
+	Bodies                  // blocks of bodies
 	RecordIndex             // rows for the blocks of records
 	BodyIndex               // rows for the blocks of bodies
 	IDs                     // message-ids
@@ -45,12 +44,12 @@ func (p Part) String() string {
 	return [...]string{"records", "bodies", "index of records", "index of bodies", "ids", "contents"}[p]
 }
 
-// Header is the beginning of a file: which stretch of which log it has.
+// Header is the beginning of a file: the log, and the range of its addresses.
 type Header struct {
 	Partition  format.PartitionID
 	Tag        uint32 // of the namespace
 	Chapter    uint32
-	Revision   uint32 // from 1; each is a file of its own
+	Revision   uint32 // from 1; each is a separate file
 	First, End event.LSN
 	Chain      uint32 // before the first frame
 	Alone      bool   // it is a file of bodies, without records
@@ -94,7 +93,7 @@ func DecodeHeader(p []byte) (Header, error) {
 	return h, nil
 }
 
-// maxAddress is above every address; sums of two below it do not overflow.
+// maxAddress exceeds every address. The sum of two addresses below it does not overflow.
 const maxAddress = event.LSN(1) << 62
 
 // enclosed checks magic, checksum and version of a header or footer.
@@ -125,7 +124,7 @@ func zeroes(p []byte) bool {
 	return true
 }
 
-// Span is where a part stands in the file, and its digest.
+// Span is the place of a part in the file, and its digest.
 type Span struct {
 	Offset, Length int64
 	Sum            [sha256.Size]byte
@@ -133,15 +132,16 @@ type Span struct {
 
 func (s Span) end() int64 { return s.Offset + s.Length }
 
-// Footer is the end of a file: what a start needs to know of its frames, and where everything is.
+// Footer is the end of a file: the data about its frames that a start needs, and the place of every
+// part.
 type Footer struct {
-	// it is that of a file of bodies: no number but that of bodies is known, and Durable is End
+	// it is of a file of bodies: no number except those of bodies is known, and Durable is End
 	Alone             bool
 	Chapter, Revision uint32
 	First, End        event.LSN
 	Chain             uint32       // before the first frame
 	Last              uint32       // chain at the end
-	Before            format.Epoch // of what precedes the file
+	Before            format.Epoch // before the file
 	Epoch             format.Epoch // at the end
 	Durable           event.LSN    // the newest durable-up-to of a frame
 	Frames            uint64
@@ -151,8 +151,8 @@ type Footer struct {
 	Lowest, Highest   event.Time
 	Newest            event.Time // of the last record
 	BodyBytes         uint64
-	ErasedBytes       uint64 // of those, what is no longer kept
-	ErasedFrames      uint64 // of which not all bodies are kept
+	ErasedBytes       uint64 // bytes of BodyBytes that are no longer kept
+	ErasedFrames      uint64 // frames without all of their bodies
 	ContentsSize      uint64 // when decompressed
 	Boot              string // id of the boot in which the last run up to the end began
 	Parts             [parts]Span
@@ -225,7 +225,7 @@ func DecodeFooter(p []byte, size int64) (Footer, error) {
 	return f, nil
 }
 
-// rowOf is the length of each row of a part, bytes.
+// rowOf returns the length of each row of a part, bytes.
 func (f *Footer) rowOf(p Part) int64 {
 	switch {
 	case p == RecordIndex:

@@ -8,8 +8,8 @@ import (
 	"sort"
 )
 
-// A row of the ids: the first eight bytes of the SHA-256 of a message-id's text, and the record
-// block of an event that has it. Rows are ordered as bytes, none is there twice.
+// A row of the ids has the first eight bytes of the SHA-256 of a message-id's text, and the record
+// block of an event with that id. Rows are ordered as bytes, without duplicates.
 const (
 	hashSize = 8
 	idRow    = hashSize + 4
@@ -22,13 +22,13 @@ func idOf(id []byte, block int) (row [idRow]byte) {
 	return row
 }
 
-// sortIDs puts rows in order and returns them without those that are there twice.
+// sortIDs sorts rows and returns them without duplicates.
 func sortIDs(rows [][idRow]byte) [][idRow]byte {
 	slices.SortFunc(rows, func(a, b [idRow]byte) int { return bytes.Compare(a[:], b[:]) })
 	return slices.Compact(rows)
 }
 
-// IDTable is the ids of a file.
+// IDTable is the list of a file's ids.
 type IDTable []byte
 
 // DecodeIDs checks the rows of a file with that many record blocks. The error wraps
@@ -46,11 +46,11 @@ func DecodeIDs(p []byte, blocks int) (IDTable, error) {
 	return p, nil
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t IDTable) Len() int { return len(t) / idRow }
 
-// Blocks are the record blocks in which an event with the message-id may begin, ascending. Another
-// id may have led to one of them.
+// Blocks returns the record blocks in which an event with the message-id may begin, ascending. Some
+// of them may have another id with the same hash.
 func (t IDTable) Blocks(id []byte) (list []int) {
 	want := idOf(id, 0)
 	i := sort.Search(t.Len(), func(i int) bool { return bytes.Compare(t[i*idRow:(i+1)*idRow], want[:]) >= 0 })

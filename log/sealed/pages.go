@@ -8,9 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A page is so many rows of the ids with a checksum of their own. What says so stands in a zstd
-// frame that decompressors skip, behind that of the contents: who knows nothing of it reads the
-// contents as before, and all of the ids.
+// A page is a group of pageRows rows of the ids with a checksum of its own. The rows of pages are
+// in a zstd frame that decompressors skip, after the frame of the contents. A program that does not
+// know pages reads the contents as before, and all of the ids.
 const (
 	pageRows   = 341
 	pageSize   = pageRows * idRow // bytes; the last page may be shorter
@@ -20,15 +20,15 @@ const (
 	pagesName  = "LBIP"
 )
 
-// idPages has a row for each page of the ids: the hash with which the page begins, and the checksum
-// of its bytes.
+// idPages has a row for each page of the ids: the first hash of the page, and the checksum of its
+// bytes.
 type idPages []byte
 
 func (p idPages) len() int           { return len(p) / pageRow }
 func (p idPages) first(i int) []byte { return p[i*pageRow:][:hashSize] }
 func (p idPages) sum(i int) uint32   { return le.Uint32(p[i*pageRow+hashSize:]) }
 
-// pagesLength is how long the frame is for that many bytes of ids.
+// pagesLength returns the length of the frame for that many bytes of ids.
 func pagesLength(ids int64) int64 {
 	if ids == 0 {
 		return 0
@@ -36,7 +36,7 @@ func pagesLength(ids int64) int64 {
 	return pagesHead + (ids+pageSize-1)/pageSize*pageRow
 }
 
-// encodePages is the frame for ids; none without any.
+// encodePages returns the frame for ids; none without ids.
 func encodePages(ids []byte) []byte {
 	if len(ids) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func encodePages(ids []byte) []byte {
 	return p
 }
 
-// decodePages finds the pages at the end of what a file has for its contents; nil: it was written
-// before there were any. The digest of the part was compared.
+// decodePages returns the pages from the end of a file's contents; nil: the file was written before
+// pages existed. The digest of the part was compared before.
 func decodePages(contents []byte, ids int64) (idPages, error) {
 	n := pagesLength(ids)
 	if n == 0 || n > int64(len(contents)) {
@@ -72,12 +72,12 @@ func decodePages(contents []byte, ids int64) (idPages, error) {
 	return list, nil
 }
 
-// findIn is [File.Find] by pages: those that may have the hash are read, and their checksums vouch
-// for it that the id is there or is not.
+// findIn does the same as [File.Find] by pages. It reads the pages that may have the hash, and
+// their checksums confirm whether the id is in the file.
 func (f *File) findIn(pages idPages, id []byte) (list []int, err error) {
 	want := sha256.Sum256(id)
 	hash := want[:hashSize]
-	// The page in front of the first one that begins with the hash, or behind it, may end with it.
+	// The page before the first one that begins with the hash, or a higher one, may end with it.
 	i := max(0, sort.Search(pages.len(), func(i int) bool { return bytes.Compare(pages.first(i), hash) >= 0 })-1)
 	s, buf := f.Footer.Parts[IDs], make([]byte, pageSize)
 	for ; i < pages.len() && bytes.Compare(pages.first(i), hash) <= 0; i++ {
@@ -94,7 +94,7 @@ func (f *File) findIn(pages idPages, id []byte) (list []int, err error) {
 	return list, nil
 }
 
-// checkPages compares the pages that a file has, if it has some, with its ids.
+// checkPages compares the pages of a file, if there are any, with its ids.
 func (f *File) checkPages(ids IDTable) error {
 	contents, err := f.part(Summary)
 	if err != nil {

@@ -7,24 +7,24 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Extent is addresses that follow one another, from one up to another.
+// Extent is a range of contiguous addresses.
 type Extent struct{ From, To event.LSN }
 
-// reviser writes another revision of a file: all of it, but of its bodies only some.
+// reviser writes another revision of a file, with all of it except some of its bodies.
 type reviser struct {
 	from   *File
 	blocks []Block // of bodies
 	out    output
 	bodies builder
 	footer Footer
-	keep   []Extent // not passed yet
+	keep   []Extent // not reached yet
 	kept   uint64   // bytes
 }
 
 // Revise writes another revision, under its number, and returns its footer. Of the bodies it keeps
-// what the file has of the extents in keep, which are in order and do not overlap. erased is how
-// many frames lack a part of their bodies then. What has to stay the same is compared with its
-// digest on the way. Errors are those of the file and of w.
+// those in the extents of keep, which are in order and do not overlap. erased is the number of
+// frames that lack some of their bodies afterwards. Revise compares the unchanged parts with their
+// digests while it copies them. Errors are those of the file and of w.
 func (f *File) Revise(w io.Writer, revision uint32, keep []Extent, erased uint64) (Footer, error) {
 	r := reviser{from: f, out: output{w: w}, footer: f.Footer, keep: keep}
 	r.bodies.out = &r.out
@@ -84,7 +84,7 @@ func (r *reviser) same(p Part) error {
 	return nil
 }
 
-// outputWriter is an output as an [io.Writer].
+// outputWriter makes an output an [io.Writer].
 type outputWriter struct{ *output }
 
 func (w outputWriter) Write(p []byte) (int, error) {
@@ -94,8 +94,8 @@ func (w outputWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// rewrite writes the blocks of bodies: as they are stored where all of them is kept, anew where a
-// part is.
+// rewrite writes the blocks of bodies: unchanged if a block is kept whole, rebuilt if only a part
+// of it is.
 func (r *reviser) rewrite() error {
 	var err error
 	if r.blocks, err = r.from.Index(Bodies); err != nil {
@@ -124,7 +124,7 @@ func (r *reviser) rewrite() error {
 	return nil
 }
 
-// block writes what is kept of a block.
+// block writes the kept bytes of a block.
 func (r *reviser) block(i int) error {
 	b := r.blocks[i]
 	d, err := r.from.Read(r.blocks, i)
@@ -162,7 +162,7 @@ func (r *reviser) block(i int) error {
 	return nil
 }
 
-// whole copies a block as it is stored, which was compared with its checksum.
+// whole copies a stored block, after comparing its checksum.
 func (r *reviser) whole(b *Block) error {
 	if err := r.bodies.flush(); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (r *reviser) whole(b *Block) error {
 	return r.out.write(stored)
 }
 
-// Extents is where the file has bodies, by their blocks.
+// Extents returns the addresses at which the file has bodies, by their blocks.
 func (f *File) Extents(bodies []Block) (list []Extent, err error) {
 	for i := range bodies {
 		d, err := f.Read(bodies, i)

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Tally counts what the events of frames are about.
+// Tally counts the events of frames.
 type Tally struct {
 	Records    uint64
 	Events     uint64
@@ -24,13 +24,13 @@ type Tally struct {
 	decoder    event.Decoder
 }
 
-// NewTally returns an empty tally. With ids it keeps message-ids: they take 12 bytes each.
+// NewTally returns an empty tally. With ids it keeps message-ids, which take 12 bytes each.
 func NewTally(ids bool) *Tally {
 	return &Tally{origins: make(map[event.OriginID]int), slices: make(map[event.Slice]*SliceCount), withoutIDs: !ids}
 }
 
-// Frame counts the records of a frame, as [event.Decoder.Record] takes them, which begin in a
-// block. It returns between which times they are.
+// Frame counts the records of a frame, in the form of [event.Decoder.Record], that begin in a
+// block. It returns the range of their times.
 func (t *Tally) Frame(base event.Position, bodies [2]uint32, count uint32, records []byte, block int) (lowest, highest event.Time, err error) {
 	t.Records += uint64(count)
 	for range count {
@@ -70,7 +70,7 @@ func (t *Tally) of(s event.Slice) *SliceCount {
 	return have
 }
 
-// event counts one, which begins in a block.
+// event counts an event that begins in a block.
 func (t *Tally) event(ev event.Event, size event.Size, block int) {
 	t.Events++
 	k := &t.kinds[ev.Kind()]
@@ -89,7 +89,7 @@ func (t *Tally) event(ev event.Event, size event.Size, block int) {
 	event.Named(ev, func(s event.Slice, n event.SequenceNumber) { t.of(s).name(n, block) })
 }
 
-// name notes that a block names a number.
+// name records that a block names a number.
 func (s *SliceCount) name(n event.SequenceNumber, block int) {
 	if i := len(s.Blocks) - 1; i >= 0 && s.Blocks[i].Block == block {
 		at := &s.Blocks[i]
@@ -105,7 +105,7 @@ func (s *SliceCount) name(n event.SequenceNumber, block int) {
 	s.Blocks = append(s.Blocks, SliceAt{block, n, n})
 }
 
-// idRows is the ids, as a file has them.
+// idRows returns the ids in the form of a file.
 func (t *Tally) idRows() (p []byte) {
 	for _, row := range sortIDs(t.ids) {
 		p = append(p, row[:]...)
@@ -113,7 +113,7 @@ func (t *Tally) idRows() (p []byte) {
 	return p
 }
 
-// Contents returns what was counted, in order.
+// Contents returns the counts, in order.
 func (t *Tally) Contents() Contents {
 	var out Contents
 	for _, k := range t.kinds {

@@ -8,9 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// Writer writes a sealed file. It is given the frames of a chapter twice, in order: all of them
-// with Frame, then those that have bodies with Bodies, which takes the bodies of a frame in one
-// call or several. Errors are those of the writer below, and of records that cannot be decoded.
+// Writer writes a sealed file. It takes the frames of a chapter twice, in order: first all of them
+// with Frame, then those with bodies with Bodies, which takes the bodies of a frame in one call or
+// several. Errors are those of the underlying writer, and of records that cannot be decoded.
 type Writer struct {
 	out     output
 	header  Header
@@ -20,8 +20,8 @@ type Writer struct {
 	what    *Tally
 }
 
-// NewWriter begins a file of the chapter that a header is about. before is the epoch of what
-// precedes the chapter, boot the boot id there.
+// NewWriter begins a file of the chapter in a header. before and boot are the epoch and the boot id
+// before the chapter.
 func NewWriter(w io.Writer, h Header, before format.Epoch, boot string) (*Writer, error) {
 	s := &Writer{out: output{w: w}, header: h, what: NewTally(true), footer: Footer{
 		Chapter: h.Chapter, Revision: h.Revision, First: h.First, End: h.End, Chain: h.Chain, Last: h.Chain, Before: before, Epoch: before, Boot: boot,
@@ -34,7 +34,7 @@ func NewWriter(w io.Writer, h Header, before format.Epoch, boot string) (*Writer
 	return s, nil
 }
 
-// Frame adds all of a frame but its bodies: its prefix and header, and its records and padding. The
+// Frame adds a frame without its bodies: its prefix and header, and its records and padding. The
 // frame was judged to be the next one of its log.
 func (s *Writer) Frame(h *format.Header, head, records []byte) error {
 	f := &s.footer
@@ -82,8 +82,7 @@ func (s *Writer) Bodies(at event.LSN, p []byte) error {
 	return err
 }
 
-// Erased notes that of the bodies of a frame that many bytes are not kept: Bodies is not told of
-// them.
+// Erased counts bytes of a frame's bodies that are not kept. Bodies is not called for them.
 func (s *Writer) Erased(bytes uint64) {
 	s.footer.ErasedBytes += bytes
 	s.footer.ErasedFrames++
