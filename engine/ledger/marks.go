@@ -18,7 +18,7 @@ type mark struct {
 	at int64
 	// The states there are those in saved, in the order of the logs; else those of the instant in
 	// of; else those that the logs begin with.
-	saved []*replay.Saved // marks share the state of a log of which nothing was passed between them
+	saved []*replay.SavedState // marks share the state of a log of which nothing was passed between them
 	of    *outset
 }
 
@@ -93,7 +93,7 @@ func (d *stepper) mark() {
 
 // keptBytes returns how much memory marks keep, bytes.
 func (d *stepper) keptBytes() (n int) {
-	seen := make(map[*replay.Saved]bool)
+	seen := make(map[*replay.SavedState]bool)
 	for _, m := range d.list {
 		for _, s := range m.saved {
 			if !seen[s] {

@@ -23,7 +23,7 @@ type stepper struct {
 
 	list     []*mark // by position
 	distance int64   // from a mark to the next one
-	saved    []*replay.Saved
+	saved    []*replay.SavedState
 
 	w     *walker
 	head  int64             // events that the walker has passed
@@ -135,7 +135,7 @@ func (d *stepper) load(ctx context.Context, m *mark) error {
 	}
 	d.end()
 	d.w, d.head = walk(ctx, d.books, states), m.at
-	d.saved = make([]*replay.Saved, len(states))
+	d.saved = make([]*replay.SavedState, len(states))
 	copy(d.saved, m.saved)
 	d.floor, d.trail = nil, nil // of other states
 	d.ground()

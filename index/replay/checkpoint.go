@@ -28,7 +28,7 @@ func load(p log.Checkpoints, c log.CheckpointInfo) (*index.Index, error) {
 	}
 	state := buf.Bytes()
 	if len(state) > 0 {
-		if err := known(state[0]); err != nil {
+		if err := checkEncoding(state[0]); err != nil {
 			return nil, err
 		}
 	}
@@ -45,7 +45,7 @@ func Usable(r io.Reader) error {
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return err
 	}
-	return known(first[0])
+	return checkEncoding(first[0])
 }
 
 // Current reports whether a checkpoint is in the encoding of this version, and so of use to it. It
@@ -58,12 +58,12 @@ func Current(p log.Checkpoints, at event.LSN) bool {
 	defer r.Close()
 	var first [1]byte
 	_, err = io.ReadFull(r, first[:])
-	return err == nil && known(first[0]) == nil
+	return err == nil && checkEncoding(first[0]) == nil
 }
 
-// known refuses a state whose encoding is of another program: it is no use to this one, and no
+// checkEncoding refuses a state whose encoding is of another program: it is no use to this one, and no
 // damage.
-func known(version byte) error {
+func checkEncoding(version byte) error {
 	if version == index.EncodingVersion {
 		return nil
 	}

@@ -56,13 +56,13 @@ const maxKept = 1 << 19
 type cut struct {
 	log   log.Partition
 	bases log.Bases
-	files []needs // in front of the base, by address
-	held  int     // bodies of all of them
-	most  int     // that may be held
+	files []fileNeeds // in front of the base, by address
+	held  int         // bodies of all of them
+	most  int         // that may be held
 }
 
-// needs is what the base needs of a file, or of a chapter, which may be several.
-type needs struct {
+// fileNeeds is what the base needs of a file, or of a chapter, which may be several.
+type fileNeeds struct {
 	first, end event.LSN
 	bodies     []log.KeptBody
 	all        bool // too much of it for a list
@@ -120,13 +120,13 @@ func (c *cut) usable(ckpt log.CheckpointInfo) bool {
 	defer r.Close()
 	var first [1]byte
 	_, err = io.ReadFull(r, first[:])
-	return err == nil && known(first[0]) == nil
+	return err == nil && checkEncoding(first[0]) == nil
 }
 
 // make makes a base of a checkpoint, which a replay has to come to.
 func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 	s := Begin(c.log)
-	if err := s.until(ctx, of.LSN); err != nil {
+	if err := s.applyUntil(ctx, of.LSN); err != nil {
 		return err
 	}
 	if hashOf(s.Index) != of.Hash {
@@ -176,7 +176,7 @@ func (c *cut) begin(at event.LSN) {
 			c.files[n-1].end = s.End
 			continue
 		}
-		c.files, chapter = append(c.files, needs{first: s.First, end: s.End}), s.Chapter
+		c.files, chapter = append(c.files, fileNeeds{first: s.First, end: s.End}), s.Chapter
 	}
 }
 
@@ -260,8 +260,8 @@ func (c *cut) needs(first, end event.LSN) (all bool, bodies []log.KeptBody) {
 // errThere ends a replay where it was to end.
 var errThere = errors.New("there")
 
-// until applies what is below an LSN.
-func (s *State) until(ctx context.Context, at event.LSN) error {
+// applyUntil applies what is below an LSN.
+func (s *State) applyUntil(ctx context.Context, at event.LSN) error {
 	err := s.Run(ctx, Watch{Look: func(rec *Record) error {
 		if rec.LSN >= at {
 			return errThere

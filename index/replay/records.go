@@ -68,7 +68,7 @@ func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, e
 					return false
 				}
 				more = yield(rec, err) && err == nil
-				return more && (st.Events == 0 || err == nil && left.without(rec, s.Kinds))
+				return more && (st.Events == 0 || err == nil && left.countDown(rec, s.Kinds))
 			})
 			if !more {
 				return
@@ -89,8 +89,8 @@ func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.
 // count is the number of events that are still to come.
 type count uint64
 
-// without counts those of a record, and reports whether any are left.
-func (n *count) without(rec *Record, kinds []event.Kind) bool {
+// countDown counts those of a record, and reports whether any are left.
+func (n *count) countDown(rec *Record, kinds []event.Kind) bool {
 	for _, ev := range rec.Events {
 		if slices.Contains(kinds, ev.Kind()) {
 			*n--

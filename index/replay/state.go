@@ -71,8 +71,8 @@ func (s *State) Hash() [sha256.Size]byte {
 	return sha256.Sum256(s.encoded)
 }
 
-// Saved is a state that was put away, and where it stood.
-type Saved struct {
+// SavedState is a state that was put away, and where it stood.
+type SavedState struct {
 	Encoded []byte // the state; it is only read
 
 	from             event.LSN
@@ -83,12 +83,12 @@ type Saved struct {
 
 // Save puts the state away as it stands, even between two events of a record. It costs encoding the
 // whole state.
-func (s *State) Save() Saved {
-	return Saved{s.Index.Encode(nil), s.From, s.next, s.applied, s.stepped, s.Events}
+func (s *State) Save() SavedState {
+	return SavedState{s.Index.Encode(nil), s.From, s.next, s.applied, s.stepped, s.Events}
 }
 
 // Resume is the state that was put away, of the same log.
-func Resume(r log.Reader, saved *Saved) (*State, error) {
+func Resume(r log.Reader, saved *SavedState) (*State, error) {
 	x, err := index.Decode(saved.Encoded)
 	if err != nil {
 		return nil, err
@@ -195,7 +195,7 @@ func (s *State) ApplyOnly(rec *Record, wanted func(event.Event) bool) (err error
 		}
 	}
 	s.Events += len(rec.Events) - s.stepped
-	s.passed(rec)
+	s.noteApplied(rec)
 	return nil
 }
 
@@ -214,7 +214,7 @@ func (s *State) Step(rec *Record) (err error) {
 		s.Events++
 	}
 	if s.stepped == len(rec.Events) {
-		s.passed(rec)
+		s.noteApplied(rec)
 	}
 	return nil
 }
@@ -226,8 +226,8 @@ func (s *State) expect(rec *Record) {
 	}
 }
 
-// passed notes that a record is in the state.
-func (s *State) passed(rec *Record) {
+// noteApplied notes that a record is in the state.
+func (s *State) noteApplied(rec *Record) {
 	s.stepped = 0
 	if s.next, s.applied = rec.LSN, rec.Number; rec.Last {
 		s.next, s.applied = rec.Next, 0
