@@ -9,21 +9,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// arrivals are what has come to a slice from others. The highest number alone would not do: say 7
-// is refused and 8 is stored, and the source dies before it has noted the refusal. When it offers 7
-// again it must not be told that 7 is here.
+// arrivals are the transfers that have arrived in a slice from other slices. The highest number
+// alone would not do. Say 7 is refused and 8 is stored, and the source dies before it has recorded
+// the refusal. When it offers 7 again, it must not be told that 7 has arrived.
 type arrivals struct {
 	made    version
 	sources []source // in order
 }
 
-// source is what has come from one slice.
+// source has the arrivals from one slice.
 type source struct {
 	slice event.Slice
 	made  version
-	// all below are over at the source, which asks for none of them again
+	// all transfers below are settled at the source, which asks for none of them again
 	floor   event.TransferNumber
-	numbers *roaring64.Bitmap // those that are here, from floor on; nil: none yet
+	numbers *roaring64.Bitmap // arrived ones, from floor on; nil: none yet
 }
 
 func (a *arrivals) place(from event.Slice) (int, bool) {
@@ -43,10 +43,10 @@ func (a *arrivals) has(from event.Slice, n event.TransferNumber) bool {
 	return n < src.floor || src.numbers != nil && src.numbers.Contains(uint64(n))
 }
 
-// arrivalsOf applies what comes to a slice from others.
+// arrivalsOf applies arrivals to a slice.
 type arrivalsOf struct{ *slice }
 
-// edit is what has come to the slice, to be changed, except for the numbers of a source: see from.
+// edit returns the slice's arrivals for changing, except for the numbers of a source: see from.
 func (s arrivalsOf) edit() *arrivals {
 	v := &s.shared.versions
 	switch a := s.arrived; {
@@ -58,7 +58,7 @@ func (s arrivalsOf) edit() *arrivals {
 	return s.arrived
 }
 
-// from is what has come from a slice, to be changed.
+// from returns the arrivals from a slice for changing.
 func (s arrivalsOf) from(id event.Slice) *source {
 	a, v := s.edit(), &s.shared.versions
 	i, ok := a.place(id)
@@ -75,7 +75,7 @@ func (s arrivalsOf) from(id event.Slice) *source {
 	return src
 }
 
-// arrive notes that a transfer is here. An event without an arrival changes nothing.
+// arrive records that a transfer has arrived. An event without an arrival changes nothing.
 func (s arrivalsOf) arrive(a *event.Arrival, ev event.Event) {
 	if a == nil {
 		return
@@ -114,16 +114,16 @@ func (s arrivalsOf) forget(ev *event.SourceForgotten) {
 	}
 }
 
-// moveDetails is what a message keeps on its way, beside its row.
+// moveDetails are the data of a moved message besides its row.
 type moveDetails struct {
-	// its number in the entity that it was sent to; 0: it was sent here
+	// its number in the entity where it was sent; 0: it was sent here
 	origin event.SequenceNumber
-	// path of the entity out of whose dead-letter queue it came; "": of none
+	// path of the entity from whose dead-letter queue it came; "": of none
 	source  string
 	changes []event.Blob
 }
 
-// arrivalDetails is what a message brings from the entities that it was in before.
+// arrivalDetails returns the data of a message from the entities that it was in before.
 func arrivalDetails(a *event.Arrival) (c moveDetails) {
 	if a == nil {
 		return c
@@ -135,12 +135,12 @@ func arrivalDetails(a *event.Arrival) (c moveDetails) {
 	return c
 }
 
-// moveDetails is what a message has beside its row.
+// moveDetails returns the data of a message besides its row.
 func (p place) moveDetails() moveDetails {
 	return moveDetails{p.origin(), p.source(), p.changes()}
 }
 
-// give gives a message that was just stored what it has beside its row.
+// give sets the data besides its row of a message that was just stored.
 func (c *moveDetails) give(s *slice, seq event.SequenceNumber) {
 	if c.origin == 0 && c.source == "" && len(c.changes) == 0 {
 		return
@@ -157,10 +157,10 @@ func (c *moveDetails) give(s *slice, seq event.SequenceNumber) {
 	}
 }
 
-// maxTexts is how many texts that messages have in common are known at a time.
+// maxTexts is how many common texts of messages are remembered at a time.
 const maxTexts = 1024
 
-// text is a text that messages have in common: they share its bytes.
+// text returns a text that messages have in common, so that they share its bytes.
 func (sh *sharedTables) text(s string) string {
 	if known, ok := sh.texts[s]; ok {
 		return known

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// The events of a base (docs/log-format.md 3.3): a whole state, with all that its encoding has, in
+// The events of a base (docs/log-format.md 3.3): a whole state, with everything in its encoding, in
 // a form that every later version reads.
 
 const (
@@ -17,8 +17,8 @@ const (
 	baseBytes = 64 << 10 // and bytes, roughly; one entry may be longer
 )
 
-// Base yields the events that give the state, in order, each of them valid until the next. In a
-// base each is a record, at [Index.LastAt].
+// Base yields the events that contain the state, in order. Each is valid until the next. In a base
+// each is a record, at [Index.LastAt].
 func (s *Snapshot) Base() iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		b := baseEncoder{view: &s.view, yield: yield, more: true}
@@ -72,7 +72,7 @@ func (b *baseEncoder) catalogue() {
 	b.historyPolicies()
 }
 
-// historyPolicies gives what was said of history: of the namespace first, then of patterns.
+// historyPolicies yields the history policies: the namespace's first, then those of patterns.
 func (b *baseEncoder) historyPolicies() {
 	h := b.policies
 	if h == nil {
@@ -102,8 +102,8 @@ func (b *baseEncoder) slice(k *keptSlice) {
 	b.history(of, k)
 }
 
-// sessions gives the sessions of a slice by id, and returns their ordinals by slot, which rows
-// name.
+// sessions yields the sessions of a slice by id, and returns their ordinals by slot, which rows
+// use.
 func (b *baseEncoder) sessions(of event.Envelope, t *keptSessions) (ordinals []uint32) {
 	if t == nil {
 		return nil
@@ -157,7 +157,7 @@ func (b *baseEncoder) rows(of event.Envelope, k *keptSlice, ordinals []uint32) {
 	}
 }
 
-// row fills in what is known of one message.
+// row sets the fields of one message.
 func (b *baseEncoder) row(to *event.RestoredRow, p place, ordinals []uint32) {
 	r := p.row()
 	*to = event.RestoredRow{
@@ -207,7 +207,8 @@ func (b *baseEncoder) history(of event.Envelope, k *keptSlice) {
 	}
 }
 
-// source adds what has come from a slice to an event, and yields that each time it is long enough.
+// source adds the arrivals from a slice to an event, and yields the event each time it is long
+// enough.
 func (b *baseEncoder) source(ev *event.HistoryRestored, src *source) {
 	next := func(numbers []event.TransferNumber) {
 		ev.Sources = append(ev.Sources, event.RestoredSource{Source: src.slice, Floor: src.floor, Numbers: numbers})
@@ -229,20 +230,20 @@ func (b *baseEncoder) source(ev *event.HistoryRestored, src *source) {
 	}
 }
 
-// Restorer is an index that is being made from the events of a base.
+// Restorer makes an index from the events of a base.
 type Restorer struct {
 	x     *Index
-	begun bool          // the partition's own numbers are there
+	begun bool          // the partition's own numbers are set
 	slice sliceAssembly // the one that the events are about
 	order event.Slice
 	last  event.SequenceNumber // of the rows of the slice
 }
 
-// Restore begins with the state before the first event.
+// Restore returns a Restorer with the state before the first event.
 func Restore() *Restorer { return &Restorer{x: New()} }
 
-// Apply adds what an event of the base has; at is the time of its record. After an error r is of no
-// use.
+// Apply adds the contents of an event of the base; at is the time of its record. After an error r
+// must not be used.
 func (r *Restorer) Apply(at event.Time, ev event.Event) (err error) {
 	x := r.x
 	x.lastAt = max(x.lastAt, at)
@@ -304,7 +305,7 @@ func (r *Restorer) catalogue(ev *event.CatalogueRestored) error {
 	return nil
 }
 
-// contents adds what is in the slice.
+// contents adds the contents of a slice.
 func (r *Restorer) contents(ev event.Event) error {
 	s := r.slice
 	switch ev := ev.(type) {
@@ -342,7 +343,7 @@ func (r *Restorer) contents(ev event.Event) error {
 	return nil
 }
 
-// Index checks that all parts fit one another, and returns the index.
+// Index checks that all parts are consistent, and returns the index.
 func (r *Restorer) Index() (*Index, error) {
 	if !r.begun {
 		return nil, errors.New("the base is empty")

@@ -6,10 +6,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Blobs yields everything in the log that the state points to: bodies of messages in every state
-// and sub-queue, the changes of their properties, and the states of sessions. A body that several
-// messages share comes once for each. No later state points to anything else that was in the log
-// when the snapshot was taken (docs/decisions/0050).
+// Blobs yields all data in the log that the state refers to: bodies of messages in every state and
+// sub-queue, the changes of their properties, and the states of sessions. A body that several
+// messages share is yielded once for each. No later state refers to anything else that was in the
+// log when the snapshot was taken (docs/decisions/0050).
 func (s *Snapshot) Blobs() iter.Seq[event.Blob] {
 	return func(yield func(event.Blob) bool) {
 		for _, k := range s.slices.all() {
@@ -20,7 +20,7 @@ func (s *Snapshot) Blobs() iter.Seq[event.Blob] {
 	}
 }
 
-// blobs yields those of a slice, and reports whether that was all of them.
+// blobs yields the blobs of a slice, and reports whether it yielded all of them.
 func (k *keptSlice) blobs(yield func(event.Blob) bool) bool {
 	if k.names != nil {
 		for _, r := range k.names.records.all() {

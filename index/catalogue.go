@@ -11,7 +11,7 @@ import (
 )
 
 // Entity is a queue, topic or subscription of the catalogue. An entity in the catalogue is never
-// changed: a changed copy takes its place.
+// changed: a changed copy replaces it.
 type Entity struct {
 	ID          event.EntityID
 	Kind        event.EntityKind
@@ -23,28 +23,28 @@ type Entity struct {
 	Topic       event.EntityID // of a subscription
 	CreatedAt   event.Time
 	UpdatedAt   event.Time // last change of the properties
-	AccessedAt  event.Time // last use, coarsely; 0: none noted
+	AccessedAt  event.Time // last use, approximately; 0: unknown
 
-	slot            uint32           // where it stands
+	slot            uint32           // its place
 	added           []*event.Rule    // of a subscription, in the order in which they were added
 	made            version          // added
-	rules           *rules           // of a subscription; the owner finds by it
-	subscriptionsOf *subscriptionsOf // of a topic; the owner counts by it
+	rules           *rules           // of a subscription; an index of the owner
+	subscriptionsOf *subscriptionsOf // of a topic; counters of the owner
 }
 
-// rules finds those of one subscription by name.
+// rules is an index of a subscription's rules by name.
 type rules struct {
 	sorted []*event.Rule    // by lower-cased name
 	byName map[string]*rule // by lower-cased name
 }
 
-// rule is a rule and the version that it was made in. Lists of rules point into it.
+// rule is a rule and its version. Lists of rules point into it.
 type rule struct {
 	event.Rule
 	made version
 }
 
-// place finds where a rule stands, or would stand, among the sorted ones.
+// place returns the place of a rule, existing or not, among the sorted ones.
 func (r *rules) place(lower string) int {
 	i, _ := slices.BinarySearchFunc(r.sorted, lower, func(r *event.Rule, name string) int {
 		return cmp.Compare(strings.ToLower(r.Name), name)
@@ -56,11 +56,11 @@ func byLowerName(a, b *event.Rule) int {
 	return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
 }
 
-// subscriptionsOf is what belongs to a topic.
+// subscriptionsOf has the subscriptions of a topic.
 type subscriptionsOf struct {
 	subscriptions map[event.EntityID]struct{}
-	// filters of all its subscriptions; true and false filters are among them (management-api.md
-	// 3.3)
+	// filters of all its subscriptions; true and false filters count as SQL filters
+	// (management-api.md 3.3)
 	sql         int
 	correlation int
 }
@@ -71,17 +71,17 @@ type Catalogue struct {
 	versions *versions
 	entities map[event.EntityID]uint32 // slots
 	byPath   map[string]event.EntityID // by lower-cased path
-	last     event.EntityID            // newest ever given out
+	last     event.EntityID            // newest id given out
 	roots    int                       // queues and topics
-	split    int                       // of these, partitioned
-	history  *History                  // nil: nothing is said of it
+	split    int                       // number of partitioned ones of these
+	history  *History                  // nil: no policy was set
 }
 
 func newCatalogue(v *versions) Catalogue {
 	return Catalogue{versions: v, entities: map[event.EntityID]uint32{}, byPath: map[string]event.EntityID{}}
 }
 
-// at is an entity, which is not to be changed; nil when there is none.
+// at returns an entity, which the caller must not change; nil if there is none.
 func (c *Catalogue) at(id event.EntityID) *Entity {
 	if slot := c.entities[id]; slot != 0 {
 		return *c.kept.at(slot)
@@ -89,10 +89,10 @@ func (c *Catalogue) at(id event.EntityID) *Entity {
 	return nil
 }
 
-// put lets a changed copy of an entity take its place.
+// put replaces an entity by a changed copy.
 func (c *Catalogue) put(e *Entity) { *c.kept.edit(c.versions, e.slot) = e }
 
-// NextID is the id of the next entity to be created.
+// NextID returns the id of the next entity.
 func (c *Catalogue) NextID() event.EntityID { return c.last + 1 }
 
 // Find looks an entity up by its path, in any letter case.
@@ -113,10 +113,10 @@ func (c *Catalogue) Get(id event.EntityID) (Entity, bool) {
 	return *e, true
 }
 
-// Roots is the number of queues and topics.
+// Roots returns the number of queues and topics.
 func (c *Catalogue) Roots() int { return c.roots }
 
-// Partitioned is the number of partitioned queues and topics.
+// Partitioned returns the number of partitioned queues and topics.
 func (c *Catalogue) Partitioned() int { return c.split }
 
 // All returns every entity, by id: a topic comes before its subscriptions.
@@ -134,7 +134,7 @@ func sortedEntities(kept *slots[*Entity]) (all []Entity) {
 	return all
 }
 
-// Subscriptions are the ids of a topic's subscriptions, ascending.
+// Subscriptions returns the ids of a topic's subscriptions, ascending.
 func (c *Catalogue) Subscriptions(topic event.EntityID) []event.EntityID {
 	if e := c.at(topic); e != nil && e.subscriptionsOf != nil {
 		return slices.Sorted(maps.Keys(e.subscriptionsOf.subscriptions))
@@ -142,7 +142,7 @@ func (c *Catalogue) Subscriptions(topic event.EntityID) []event.EntityID {
 	return nil
 }
 
-// SubscriptionCount is how many subscriptions a topic has.
+// SubscriptionCount returns the number of a topic's subscriptions.
 func (c *Catalogue) SubscriptionCount(topic event.EntityID) int {
 	if e := c.at(topic); e != nil && e.subscriptionsOf != nil {
 		return len(e.subscriptionsOf.subscriptions)
@@ -159,8 +159,8 @@ func (c *Catalogue) Filters(topic event.EntityID) (sql, correlation int) {
 	return 0, 0
 }
 
-// Rules are those of a subscription in the order in which they were added. They are not to be
-// changed.
+// Rules returns the rules of a subscription in the order in which they were added. The caller must
+// not change them.
 func (c *Catalogue) Rules(subscription event.EntityID) []*event.Rule {
 	if e := c.at(subscription); e != nil {
 		return e.added
@@ -168,7 +168,8 @@ func (c *Catalogue) Rules(subscription event.EntityID) []*event.Rule {
 	return nil
 }
 
-// RulesByName are those of a subscription by lower-cased name. They are not to be changed.
+// RulesByName returns the rules of a subscription by lower-cased name. The caller must not change
+// them.
 func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
 	if e := c.at(subscription); e != nil && e.rules != nil {
 		return e.rules.sorted
@@ -176,8 +177,8 @@ func (c *Catalogue) RulesByName(subscription event.EntityID) []*event.Rule {
 	return nil
 }
 
-// Rule finds a rule by its name, in any letter case; nil when there is none. It is not to be
-// changed.
+// Rule finds a rule by its name, in any letter case; nil if there is none. The caller must not
+// change it.
 func (c *Catalogue) Rule(subscription event.EntityID, name string) *event.Rule {
 	if e := c.at(subscription); e != nil && e.rules != nil {
 		if r := e.rules.byName[strings.ToLower(name)]; r != nil {
@@ -256,7 +257,7 @@ func (c *Catalogue) remove(e *Entity, ev event.Event) {
 	c.kept.remove(c.versions, e.slot)
 }
 
-// topic is what belongs to the topic of a subscription.
+// topic returns the subscriptions of a subscription's topic.
 func (c *Catalogue) topic(e *Entity, ev event.Event) *subscriptionsOf {
 	t := c.must(e.Topic, ev)
 	if t.subscriptionsOf == nil {
@@ -282,7 +283,7 @@ func (c *Catalogue) addRule(e Entity, added event.Rule, ev event.Event) {
 		panic(fmt.Sprintf("index: %T of rule %q of entity %d, which has it or can have none", ev, added.Name, e.ID))
 	}
 	r := &rule{added, c.versions.now}
-	// whoever has the list so far does not see what is behind its end
+	// holders of the old list do not see the new entry after its end
 	e.added = append(e.added, &r.Rule)
 	e.rules.sorted = slices.Insert(e.rules.sorted, e.rules.place(name), &r.Rule)
 	e.rules.byName[name] = r
@@ -303,7 +304,7 @@ func (c *Catalogue) removeRule(e Entity, name string, ev event.Event) {
 	c.put(&e)
 }
 
-// ownAdded makes sure that the list of rules of a copy of an entity may be changed.
+// ownAdded makes a copied entity's list of rules its own, for changing.
 func (e *Entity) ownAdded(v *versions) {
 	if !v.isOwned(e.made) {
 		e.added, e.made = slices.Clone(e.added), v.now
@@ -325,7 +326,7 @@ func (e *Entity) setRule(v *versions, is *event.Rule) {
 	e.rules.byName[name] = r
 }
 
-// countFilter books a filter with its topic.
+// countFilter counts a filter for its topic.
 func (c *Catalogue) countFilter(e *Entity, r *event.Rule, by int) {
 	b := c.at(e.Topic).subscriptionsOf
 	if r.Filter.Kind == event.CorrelationFilter {

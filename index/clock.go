@@ -6,20 +6,19 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Clock is what an index knows of the decisions about clocks that were far off (reliability.md
-// 1.4).
+// Clock is the newest decision about a clock that was far off (reliability.md 1.4).
 type Clock struct {
-	Number uint64 // of the newest of them; 0: there was none
-	// Shift is by how much all of them together moved the instants of this partition, ms.
-	// Partitions whose numbers are equal have the same: their times can be compared.
+	Number uint64 // number of the decision; 0: there was none
+	// Shift is by how much all decisions together moved the instants of this partition, ms.
+	// Partitions with the same number have the same shift: their times can be compared.
 	Shift int64
 }
 
-// Clock is the newest decision about a clock.
+// Clock returns the newest decision about a clock.
 func (x *Index) Clock() Clock { return x.clock }
 
-// setClock moves every instant there is, those that are past as well: how long something has been
-// there, or has left, stays what it was, and so does the order of any two of them.
+// setClock moves every instant, including past ones. So ages, remaining times, and the order of any
+// two instants stay the same.
 func (x *Index) setClock(ev *event.ClockSet) {
 	by := ev.To - ev.From
 	x.clock = Clock{Number: ev.Number, Shift: x.clock.Shift + int64(by)}
@@ -36,8 +35,8 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	x.Catalogue.moveTimes(by)
 }
 
-// moved is an instant, moved by a number of ms. 0, which is none, and the end of time stay as they
-// are.
+// moved returns an instant moved by a number of ms. 0, which is no instant, and the end of time
+// stay as they are.
 func moved(t, by event.Time) event.Time {
 	if t == 0 || t == event.EndOfTime {
 		return t
@@ -68,7 +67,7 @@ func (t *schedule) moveTimes(by event.Time) {
 }
 
 func (s *slice) moveTimes(by event.Time) {
-	// the walk goes on in the old nodes, even where edit has replaced them by copies
+	// the walk continues in the old nodes, even if edit has replaced them by copies
 	s.rows.root.each(0, func(p place) bool {
 		r := s.rows.edit(&s.shared.versions, p.sequence())
 		r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
@@ -104,7 +103,7 @@ func (c *Catalogue) moveTimes(by event.Time) {
 	}
 	for _, e := range c.All() {
 		e.CreatedAt, e.UpdatedAt, e.AccessedAt = moved(e.CreatedAt, by), moved(e.UpdatedAt, by), moved(e.AccessedAt, by)
-		// may be shared with whoever was given the entity
+		// may be shared with callers that have the entity
 		e.Properties.AccessRules = slices.Clone(e.Properties.AccessRules)
 		for i := range e.Properties.AccessRules {
 			r := &e.Properties.AccessRules[i]

@@ -7,11 +7,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// idKey stands for a message-id in the duplicate history: half of a SHA-256, so that ids of any
-// length cost the same and no two of them are taken for one.
+// idKey is the key of a message-id in the duplicate history: half of a SHA-256, so that ids of any
+// length cost the same and no two of them are confused.
 type idKey [16]byte
 
-// keyed is added to the type of an id that counts together with a key; the key's length comes next.
+// keyed is added to the type of an id that counts together with a key. The key's length follows.
 const keyed = 0x80
 
 func keyOf(of *event.Identity) (k idKey) {
@@ -34,22 +34,22 @@ type acceptedID struct {
 	original event.SequenceNumber
 }
 
-// maxForget is how many entries that are over are dropped with each new one. Only a few: one send
-// must not pay for a long history.
+// maxForget is how many expired entries are dropped with each new one. It is small, so that one
+// send does not pay for a long history.
 const maxForget = 4
 
-// keptHistory is what a snapshot sees of a duplicate history. The owner changes it with the slice's
-// own.
+// keptHistory is the part of a duplicate history that a snapshot sees. The owner changes it with
+// the slice's own.
 type keptHistory struct {
-	order queue[acceptedID] // in the order in which they were made
-	count int               // of those that no other has replaced
+	order queue[acceptedID] // oldest first
+	count int               // number of those that no other has replaced
 }
 
-// history is the duplicate history of a slice: which ids were accepted lately (semantics.md 11).
-// Entries that are over are dropped when new ones come.
+// history is the duplicate history of a slice: the ids that were accepted lately (semantics.md 11).
+// Expired entries are dropped when new ones are added.
 type history struct {
 	of    *slice
-	byKey map[idKey]int // numbers in the order
+	byKey map[idKey]int // places in the order
 }
 
 func newHistory(s *slice) *history {
@@ -57,7 +57,7 @@ func newHistory(s *slice) *history {
 	return &history{of: s, byKey: map[idKey]int{}}
 }
 
-// find looks an id up.
+// find returns the entry of an id.
 func (h *history) find(k idKey) (acceptedID, bool) {
 	n, ok := h.byKey[k]
 	if !ok {
@@ -66,7 +66,7 @@ func (h *history) find(k idKey) (acceptedID, bool) {
 	return *h.of.seen.order.at(n), true
 }
 
-// remember enters an id that was accepted at a time.
+// remember adds an id that was accepted at a time.
 func (h *history) remember(now event.Time, k idKey, s acceptedID) {
 	if s.until <= now {
 		return
@@ -74,7 +74,7 @@ func (h *history) remember(now event.Time, k idKey, s acceptedID) {
 	order := &h.of.seen.order
 	for left := maxForget; order.head < order.end; order.drop(&h.of.shared.versions) {
 		e := order.at(order.head)
-		if e.until == 0 { // one that was replaced is not part of the state, nor counted
+		if e.until == 0 { // replaced entries are neither counted nor part of the state
 			continue
 		}
 		if e.until > now || left == 0 {
@@ -101,13 +101,13 @@ func (h *history) enter(s acceptedID) {
 // forget drops the entry of an id.
 func (h *history) forget(k idKey) {
 	delete(h.byKey, k)
-	// maps do not give memory back
+	// maps do not free memory
 	if h.of.seen.count--; h.of.seen.count == 0 && h.of.seen.order.end-h.of.seen.order.before > peak {
 		h.byKey = map[idKey]int{}
 	}
 }
 
-// over counts the entries that would go next, up to a limit.
+// over counts the entries that would be dropped next, up to a limit.
 func (h *history) over(now event.Time, limit int) (n int) {
 	order := &h.of.seen.order
 	for i := order.head; i < order.end && n < limit; i++ {
@@ -121,8 +121,7 @@ func (h *history) over(now event.Time, limit int) (n int) {
 	return n
 }
 
-// entries are those of the history in the order in which they were made, without the ones that
-// another has replaced.
+// entries yields the entries of the history from the oldest on, without the replaced ones.
 func (h *keptHistory) entries(yield func(*acceptedID) bool) {
 	for i := h.order.head; i < h.order.end; i++ {
 		if e := h.order.at(i); e.until != 0 && !yield(e) {

@@ -14,14 +14,14 @@ import (
 )
 
 // EncodingVersion is the first byte of an encoded index. See docs/log-format.md, "Checkpoint
-// payload". A state of another version is of no use: replay begins earlier instead.
+// payload". A state of another version is unusable: replay begins earlier instead.
 const EncodingVersion = 5
 
 // errEncoding is wrapped by every error of [Decode].
 var errEncoding = errors.New("index: bad encoding")
 
 // Encode appends the canonical encoding of the whole state: equal states have equal encodings,
-// however they came about.
+// whatever their history.
 func (x *Index) Encode(dst []byte) []byte {
 	v := viewOf(x)
 	e := &stateEncoder{view: &v, dst: dst}
@@ -29,20 +29,20 @@ func (x *Index) Encode(dst []byte) []byte {
 	return e.dst
 }
 
-// stateEncoder is an encoding that is being made.
+// stateEncoder makes an encoding.
 type stateEncoder struct {
 	*view
-	dst []byte    // what is not written yet
+	dst []byte    // the part that is not written yet
 	w   io.Writer // nil: everything stays in dst
 	err error     // of w
 
 	written int64 // bytes
 }
 
-// pieceSize is how many bytes are written at once; up to a row or an entity more.
+// pieceSize is how many bytes are written at once; a row or an entity may exceed it.
 const pieceSize = 64 << 10
 
-// piece writes what there is if it is enough.
+// piece writes the encoded part if it is large enough.
 func (e *stateEncoder) piece() {
 	if e.w != nil && len(e.dst) >= pieceSize {
 		e.flush()
@@ -73,7 +73,7 @@ func (e *stateEncoder) state() {
 		e.slice(k)
 	}
 	moved := slices.DeleteFunc(all, func(k *keptSlice) bool { return k.given == 0 && k.arrived == nil })
-	// a state without any of these is encoded as it was before they existed
+	// a state without any of these is encoded as before they existed
 	if e.clock.Number != 0 || len(moved) > 0 || e.policies != nil {
 		e.number(e.clock.Number)
 		e.dst = binary.AppendVarint(e.dst, e.clock.Shift)
@@ -126,11 +126,11 @@ func (e *stateEncoder) slice(k *keptSlice) {
 	})
 }
 
-// rowSize is what most rows are encoded in, bytes: numbers that grow from row to row are stored as
-// distances.
+// rowSize is the usual size of an encoded row, bytes: numbers that grow from row to row are stored
+// as differences.
 const rowSize = 20
 
-// row appends what is known of one message. last is the row before.
+// row appends the fields of one message. last is the previous row.
 func (e *stateEncoder) row(p place, r, last *row, ordinals []uint32) {
 	origin, source, state, hops := p.origin(), p.source(), r.marks.state(), r.marks.hops()
 	var flags byte
@@ -212,8 +212,8 @@ func appendText(dst []byte, s string) []byte {
 }
 
 // Decode rebuilds an index from its encoding. The bytes have been checked against a checksum
-// before; what does not fit all the same is an error, never a panic, and nothing is allocated on
-// the word of a count alone.
+// before. Inconsistent bytes are an error, never a panic, and no count alone makes it allocate
+// memory.
 func Decode(src []byte) (*Index, error) {
 	d := &stateDecoder{src: src}
 	x := New()
@@ -234,7 +234,7 @@ func Decode(src []byte) (*Index, error) {
 	if d.err == nil && len(d.src) > 0 {
 		moved = d.moves(x)
 	}
-	// the part may be left out, but it must not be there and empty
+	// the part may be missing, but must not be empty
 	if d.err == nil && (len(d.src) > 0 || moved == 0) {
 		x.Catalogue.history = d.policies()
 	}
@@ -262,8 +262,7 @@ type stateDecoder struct {
 	row event.RestoredRow // being read
 }
 
-// check fails with an error about something that was read, unless it is nil or there was an error
-// before.
+// check fails with an error about the data read, unless it is nil or there was an earlier error.
 func (d *stateDecoder) check(err error) {
 	if err != nil {
 		d.fail("%v", err)
@@ -287,7 +286,7 @@ func (d *stateDecoder) number(limit uint64) uint64 {
 	return v
 }
 
-// distance reads how far a number is from another one.
+// distance reads a number as its difference from another one.
 func (d *stateDecoder) distance(from, limit uint64) uint64 {
 	v, n := binary.Varint(d.src)
 	at := from + uint64(v)
@@ -343,7 +342,7 @@ func (d *stateDecoder) sum() uint32 {
 	return 0
 }
 
-// readValue takes a value in the form it has in events.
+// readValue reads a value in its form in events.
 func readValue[T any](d *stateDecoder, from func([]byte) (T, []byte, error)) T {
 	v, rest, err := from(d.src)
 	if d.src = rest; err != nil {
@@ -353,7 +352,7 @@ func readValue[T any](d *stateDecoder, from func([]byte) (T, []byte, error)) T {
 	return v
 }
 
-// slice reads the slice behind another one.
+// slice reads the slice after another one.
 func (d *stateDecoder) slice(x *Index, previous event.Slice) event.Slice {
 	id := event.Slice{Entity: event.EntityID(d.number(math.MaxUint32)), Partition: d.byte()}
 	if len(x.slices.byID) > 0 && compareSlices(previous, id) >= 0 {
@@ -390,7 +389,7 @@ func (d *stateDecoder) slice(x *Index, previous event.Slice) event.Slice {
 	return id
 }
 
-// message reads what is known of one message, behind the row before.
+// message reads the fields of one message, after the previous row.
 func (d *stateDecoder) message(seq event.SequenceNumber) {
 	last, r := d.row, &d.row
 	*r = event.RestoredRow{Sequence: seq, State: event.RowState(d.byte()), SubQueue: event.SubQueue(d.byte())}

@@ -77,7 +77,7 @@ func (d *stateDecoder) catalogue(c *Catalogue) {
 	}
 }
 
-// rules reads those of a subscription.
+// rules reads the rules of a subscription.
 func (d *stateDecoder) rules(c *Catalogue, e *Entity) {
 	for n := d.number(uint64(len(d.src))); n > 0 && d.err == nil; n-- {
 		if r := readValue(d, event.ReadRule); d.err == nil {

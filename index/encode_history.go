@@ -7,7 +7,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// policiesOf appends what is said of history, each part as the event that said it.
+// policiesOf appends the history policies, each in the form of the event that set it.
 func (e *stateEncoder) policiesOf(h *History) {
 	e.number(uint64(h.Since))
 	if n := h.Namespace; n != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// moves appends the transfer numbers that slices have given out, and what has come to them. Open
-// transfers are encoded with the rows of their messages.
+// moves appends the transfer numbers that slices have given out, and their arrivals. Open transfers
+// are encoded with the rows of their messages.
 func (e *stateEncoder) moves(moved []*keptSlice) {
 	e.number(uint64(len(moved)))
 	for _, k := range moved {
@@ -55,8 +55,8 @@ func (t *transfer) append(e *stateEncoder, dst []byte) []byte {
 	return append(e.dst, byte(t.trigger))
 }
 
-// moves reads the moves of slices, of which only those with some are written. It returns how many
-// slices that are.
+// moves reads the moves of slices, of which only those with some are written. It returns the number
+// of these slices.
 func (d *stateDecoder) moves(x *Index) (count uint64) {
 	var before event.Slice
 	count = d.number(uint64(len(d.src)))
@@ -118,7 +118,7 @@ func (d *stateDecoder) arrived(before uint64) *roaring64.Bitmap {
 	return numbers
 }
 
-// moved reads what a message brought from the entities that it was in before.
+// moved reads the data of a message from the entities that it was in before.
 func (d *stateDecoder) moved(w *event.RestoredWay, flags byte) {
 	if flags&flagHops != 0 {
 		if w.Hops = d.byte(); w.Hops == 0 {

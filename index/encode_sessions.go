@@ -11,9 +11,8 @@ const (
 	flagState = 1 << 1
 )
 
-// sessions appends the sessions of a slice by id. Rows name a session by its place in that order,
-// from 1 on: those are the ordinals by slot. Which messages belong to a session follows from the
-// rows.
+// sessions appends the sessions of a slice by id. Rows identify a session by its place in that
+// order, from 1 on, which are the ordinals by slot. The messages of a session follow from the rows.
 func (e *stateEncoder) sessions(t *keptSessions) (ordinals []uint32) {
 	if t == nil {
 		e.dst = append(e.dst, 0, 0)
@@ -47,7 +46,7 @@ func (e *stateEncoder) sessions(t *keptSessions) (ordinals []uint32) {
 	return ordinals
 }
 
-// history appends the duplicate history in the order in which it came about.
+// history appends the duplicate history, oldest entry first.
 func (e *stateEncoder) history(h *keptHistory) {
 	if h == nil {
 		e.dst = append(e.dst, 0)

@@ -15,7 +15,7 @@ func (h *heapOf[T]) push(v T) {
 	}
 }
 
-// pop takes the first element out.
+// pop removes and returns the first element.
 func (h *heapOf[T]) pop() T {
 	first, last := (*h)[0], len(*h)-1
 	(*h)[0] = (*h)[last]
@@ -32,7 +32,7 @@ func (h heapOf[T]) order() {
 	}
 }
 
-// sink puts an element below those that are before it.
+// sink moves an element below those that are before it.
 func (h heapOf[T]) sink(i int) {
 	for {
 		below := 2*i + 1

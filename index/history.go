@@ -9,52 +9,53 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// History is what the catalogue says of how long history is kept. A History in the catalogue is
-// never changed: a changed copy takes its place.
+// History has the policies about how long history is kept. A History in the catalogue is never
+// changed: a changed copy replaces it.
 type History struct {
-	// Since is when the log said something of it for the first time; 0: it never did.
+	// Since is when the first policy was set; 0: none was ever set.
 	Since event.Time
-	// Namespace is the policy where no pattern says otherwise; nil: none was set.
+	// Namespace is the policy for everything that no pattern covers; nil: none was set.
 	Namespace *NamespaceHistory
-	// Patterns are the policies of entities, the most specific one first.
+	// Patterns are the policies of entities, most specific first.
 	Patterns []PatternPolicy
 }
 
 // NamespaceHistory is the policy of the namespace as a whole.
 type NamespaceHistory struct {
 	Policy      event.HistoryPolicy
-	Share       uint32 // percent of the disk that all history may take; 0: nothing was said
-	BeforeSends bool   // history is kept even when sends have to be refused for want of room
+	Share       uint32 // percent of the disk that all history may take; 0: unset
+	BeforeSends bool   // history is kept even if sends must be refused for lack of room
 }
 
 // PatternPolicy is the policy of the entities that a pattern matches.
 type PatternPolicy struct {
-	Pattern string // as it was given
+	Pattern string // as given
 	Policy  event.HistoryPolicy
 
 	lower string
 }
 
-// DefaultHistory is the policy where none was set (docs/decisions/0061).
+// DefaultHistory is the policy if none was set (docs/decisions/0061).
 var DefaultHistory = NamespaceHistory{
 	Policy: event.HistoryPolicy{Events: event.KeepFor(7 * 24 * time.Hour), Bodies: event.KeepFor(24 * time.Hour), Undo: event.KeepFor(24 * time.Hour)},
 	Share:  20,
 }
 
-// History is the policies of history in force; nil: none was ever set. The caller must not change
-// it.
+// History returns the history policies in force; nil: none was ever set. The caller must not change
+// them.
 func (c *Catalogue) History() *History { return c.history }
 
-// HistoryPolicy is how long history of the entity with a path, in any letter case, is kept. Each
-// field is that of the most specific pattern that matches the path and sets the field; where none
-// does, that of the namespace, and then that of [DefaultHistory]. A pattern that matches a topic
-// matches its subscriptions, too.
+// HistoryPolicy returns how long history of the entity with a path, in any letter case, is kept.
+// Each field comes from the most specific pattern that matches the path and sets the field,
+// otherwise from the namespace, and otherwise from [DefaultHistory]. A pattern that matches a topic
+// also matches its subscriptions.
 func (c *Catalogue) HistoryPolicy(path string) event.HistoryPolicy { return c.history.Of(path) }
 
-// Of is [Catalogue.HistoryPolicy].
+// Of does the same as [Catalogue.HistoryPolicy].
 func (h *History) Of(path string) event.HistoryPolicy { return h.Said(path).Or(DefaultHistory.Policy) }
 
-// Said is Of without [DefaultHistory]: fields that no policy sets stay zero.
+// Said returns the policy for a path without [DefaultHistory]: fields that no policy sets stay
+// zero.
 func (h *History) Said(path string) (p event.HistoryPolicy) {
 	if h != nil {
 		path = strings.ToLower(path)
@@ -71,7 +72,7 @@ func (h *History) Said(path string) (p event.HistoryPolicy) {
 	return p
 }
 
-// Whole is the policy of the namespace as a whole, with [DefaultHistory] where none was set.
+// Whole returns the policy of the namespace as a whole, or [DefaultHistory] if none was set.
 func (h *History) Whole() NamespaceHistory {
 	if h == nil || h.Namespace == nil {
 		return DefaultHistory
@@ -98,8 +99,8 @@ func (h *History) place(lower string) (int, bool) {
 	return slices.BinarySearchFunc(h.Patterns, lower, func(p PatternPolicy, lower string) int { return comparePatterns(p.lower, lower) })
 }
 
-// restorePolicy adds what a base says of history: of the namespace first, then of patterns, the
-// most specific one first.
+// restorePolicy adds a policy from a base: the namespace's first, then those of patterns, most
+// specific first.
 func (c *Catalogue) restorePolicy(ev *event.HistoryPolicySet) error {
 	h := c.history
 	if ev.Since == 0 || (ev.Pattern == "") != (h == nil) || h != nil && (h.Since != ev.Since || ev.Removed) {
@@ -112,7 +113,7 @@ func (c *Catalogue) restorePolicy(ev *event.HistoryPolicySet) error {
 	return nil
 }
 
-// setHistory makes a changed copy take the place of what was said.
+// setHistory replaces the policies by a changed copy.
 func (c *Catalogue) setHistory(at event.Time, ev *event.HistoryPolicySet) {
 	h := History{Since: at}
 	if c.history != nil {

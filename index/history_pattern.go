@@ -17,7 +17,7 @@ func patternMatches(pattern, path string) bool {
 	return ok && path == ""
 }
 
-// comparePatterns orders patterns, the more specific ones first: those with more characters beside
+// comparePatterns orders patterns, more specific ones first: those with more characters other than
 // stars, then those with fewer stars, then by alphabet. Both are in lower case.
 func comparePatterns(a, b string) int {
 	starsA, starsB := strings.Count(a, "*"), strings.Count(b, "*")

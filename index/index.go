@@ -20,19 +20,19 @@ type Index struct {
 	removals   Removals
 }
 
-// sharedTables is what the slices of a partition have in common: locks are found by token, and the ends
-// of locks and scheduled messages by time, whichever slice they are in.
+// sharedTables are the tables that the slices of a partition share. Locks are found by token, and
+// the ends of locks and scheduled messages by time, in whichever slice they are.
 type sharedTables struct {
 	versions versions
-	kept     slots[*keptSlice] // of each slice
+	kept     slots[*keptSlice] // one of each slice
 	locks    lockTable
 	schedule schedule
-	// transfers are the open ones of all slices.
+	// transfers are the open transfers of all slices.
 	transfers slots[transfer]
-	texts     map[string]string // that messages have in common
+	texts     map[string]string // texts that messages have in common
 }
 
-// New is the state before the first event.
+// New returns the state before the first event.
 func New() *Index {
 	sh := &sharedTables{versions: versions{now: 1}, texts: map[string]string{}}
 	sh.locks, sh.schedule = newLockTable(&sh.versions), newSchedule(&sh.versions)
@@ -41,8 +41,8 @@ func New() *Index {
 	return x
 }
 
-// Apply changes the state by one event, decided at the given broker time. Blobs of the event must
-// have their positions in the log.
+// Apply applies one event, decided at the given broker time. Blobs of the event must have their
+// positions in the log.
 func (x *Index) Apply(at event.Time, ev event.Event) {
 	if len(x.open.list) > 0 {
 		x.open.release(&x.shared.versions)

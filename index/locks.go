@@ -13,22 +13,21 @@ type lock struct {
 	token    event.LockToken
 	slice    event.Slice
 	sequence event.SequenceNumber // 0: of a session
-	session  uint32               // slot of the session it is the lock of
+	session  uint32               // slot of the locked session
 	until    event.Time           // 0: of a message that is locked as long as its session
 }
 
-// peak is the number of slots from which on a table that has become empty is made anew, so that its
-// memory is freed.
+// peak is the number of slots from which on an emptied table is made anew, so that its memory is
+// freed.
 const peak = 1 << 16
 
-// lockTable finds locks by slot and by token, and those that end by time by when they do. A
-// snapshot sees the slots.
+// lockTable finds locks by slot, by token, and by the time of their end. A snapshot sees the slots.
 type lockTable struct {
 	slots[lock]
 	versions *versions
 	byToken  tokens
 	ends     deadlines // without those that are held
-	// slots of locks that do not end by time for now, and how often each is held; nil: none
+	// slots of held locks, which do not end by time for now, and how often each is held; nil: none
 	held map[uint32]uint32
 }
 
@@ -60,12 +59,12 @@ func (t *lockTable) remove(slot uint32) {
 	delete(t.held, slot)
 	t.byToken.remove(l.token, slot)
 	t.slots.remove(t.versions, slot)
-	if t.byToken.len() == 0 && t.end > peak { // give its memory back
+	if t.byToken.len() == 0 && t.end > peak { // free its memory
 		t.slots, t.byToken, t.ends.links = slots[lock]{}, newTokens(), nil
 	}
 }
 
-// find is the slot of the lock with a token; 0: there is none.
+// find returns the slot of the lock with a token; 0: there is none.
 func (t *lockTable) find(token event.LockToken) uint32 {
 	if slot := t.byToken.halves[half(token)]; slot != 0 && t.at(slot).token == token {
 		return slot
@@ -73,11 +72,11 @@ func (t *lockTable) find(token event.LockToken) uint32 {
 	return t.byToken.others[token]
 }
 
-// tokens finds slots by token. It looks up the token's first half, for which maps are faster and
-// which is as random; the lock in the slot says whether the whole token is the same.
+// tokens finds slots by token. It looks up the token's first half, which is as random as the whole
+// and for which maps are faster. The lock in the slot shows whether the whole token is the same.
 type tokens struct {
 	halves map[uint64]uint32
-	// those that came while there was another one with the same half
+	// slots of later tokens with the same first half
 	others map[event.LockToken]uint32
 }
 
@@ -104,7 +103,7 @@ func (t *lockTable) extend(slot uint32, until event.Time) {
 	t.enterEnds(slot)
 }
 
-// enterEnds and leaveEnds enter and remove the end of a lock, if it ends by time and is not held.
+// enterEnds and leaveEnds add and remove the end of a lock, if it ends by time and is not held.
 func (t *lockTable) enterEnds(slot uint32) {
 	if until := t.at(slot).until; until != 0 && t.held[slot] == 0 {
 		t.ends.add(until, slot)
@@ -136,7 +135,7 @@ func (t *lockTable) unhold(slot uint32) {
 	}
 }
 
-// bucketBits is the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late;
+// bucketBits sets the width of a deadline bucket: 64 ms. A lock's end is noticed at most that late;
 // using its token notices it at once.
 const bucketBits = 6
 
@@ -150,16 +149,16 @@ func (b bucket) Before(o bucket) bool { return b < o }
 // deadlines holds lock slots by the time their locks end.
 type deadlines struct {
 	buckets map[bucket]*deadlineBucket
-	// of all buckets that are not empty, and perhaps of some that are; the first one is not
+	// of all buckets that are not empty, and perhaps of some empty ones; the first one is not empty
 	keys  heapOf[bucket]
 	idle  []bucket     // those that are not in the heap, and some that are in it again
 	links []neighbours // of the slots in one bucket, by slot
-	// the one that was asked for last: the next lock is likely to end in the same one
+	// the last one requested: the next lock is likely to end in the same one
 	last   bucket
-	lastIs *deadlineBucket // nil: none was
+	lastIs *deadlineBucket // nil: there was none
 }
 
-// deadlineBucket is the locks that end within one bucket: a list of slots.
+// deadlineBucket is the list of slots of the locks that end in it.
 type deadlineBucket struct {
 	first  uint32 // 0: there are none
 	count  int
@@ -167,7 +166,7 @@ type deadlineBucket struct {
 	idle   bool // it is in the list of idle ones
 }
 
-// neighbours are the slots beside one in its list; 0: there is none.
+// neighbours are the slots before and after a slot in its list; 0: there is none.
 type neighbours struct{ before, behind uint32 }
 
 // maxIdle is how many empty buckets are kept: the next lock is likely to end in one of them.
@@ -175,7 +174,7 @@ const maxIdle = 16
 
 func newDeadlines() deadlines { return deadlines{buckets: map[bucket]*deadlineBucket{}} }
 
-// bucket finds a bucket; nil: there is none.
+// bucket returns a bucket; nil: there is none.
 func (d *deadlines) bucket(k bucket) *deadlineBucket {
 	if d.lastIs == nil || d.last != k {
 		d.last, d.lastIs = k, d.buckets[k]
@@ -247,7 +246,8 @@ func (d *deadlines) tidy() {
 	d.idle, d.lastIs = d.idle[:0], nil
 }
 
-// first returns the earliest bucket and the time at which all in it are due; nil: there is none.
+// first returns the earliest bucket and the time at which all its locks are due; nil: there is
+// none.
 func (d *deadlines) first() (*deadlineBucket, event.Time) {
 	if len(d.keys) == 0 {
 		return nil, 0
@@ -256,7 +256,7 @@ func (d *deadlines) first() (*deadlineBucket, event.Time) {
 	return d.buckets[k], event.Time((k + 1) << bucketBits)
 }
 
-// of yields the slots of a bucket, in no order that means anything.
+// of yields the slots of a bucket, in no particular order.
 func (d *deadlines) of(b *deadlineBucket) iter.Seq[uint32] {
 	return func(yield func(uint32) bool) {
 		for slot := b.first; slot != 0 && yield(slot); slot = d.links[slot].behind {

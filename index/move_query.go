@@ -10,18 +10,18 @@ import (
 
 // Transfer is a message on its way to another entity.
 type Transfer struct {
-	Slice       event.Slice // the one it leaves
+	Slice       event.Slice // slice that it leaves
 	Number      event.TransferNumber
 	Sequence    event.SequenceNumber
 	Destination event.EntityID
 	Trigger     event.Trigger
 }
 
-// moves is what an index knows of messages on their way.
+// moves answers queries about moving messages.
 type moves struct{ slices *sliceTable }
 
-// Movable yields the active messages of a sub-queue that may be forwarded, in sequence order: of
-// the dead-letter queue those that do not stay there.
+// Movable yields the active messages of a sub-queue that may be forwarded, in sequence order. In
+// the dead-letter queue those are the ones that need not stay there.
 func (x moves) Movable(id event.Slice, q event.SubQueue) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)
@@ -36,7 +36,7 @@ func (x moves) Movable(id event.Slice, q event.SubQueue) iter.Seq[Message] {
 	}
 }
 
-// NextTransfer is the number of a slice's next transfer.
+// NextTransfer returns the number of a slice's next transfer.
 func (x moves) NextTransfer(id event.Slice) event.TransferNumber {
 	if s := x.slices.find(id); s != nil {
 		return s.given + 1
@@ -44,8 +44,8 @@ func (x moves) NextTransfer(id event.Slice) event.TransferNumber {
 	return 1
 }
 
-// OpenTransfers is how many messages of a slice are in transfer for a reason, and their bytes,
-// property changes included.
+// OpenTransfers returns how many messages of a slice are in transfer for a reason, and their bytes,
+// including property changes.
 func (x moves) OpenTransfers(id event.Slice, t event.Trigger) (count int, bytes int64) {
 	if s := x.slices.find(id); s != nil && s.moving != nil {
 		return s.moving.open[t], s.moving.bytes[t]
@@ -71,7 +71,7 @@ func (t *transfer) describe() Transfer {
 	return Transfer{t.slice, t.number, t.sequence, t.destination, t.trigger}
 }
 
-// Transfers are all open ones, by slice, then by number.
+// Transfers returns all open transfers, by slice, then by number.
 func (x moves) Transfers() (all []Transfer) {
 	for _, t := range x.slices.shared.transfers.all() {
 		if t.number != 0 {
@@ -84,7 +84,7 @@ func (x moves) Transfers() (all []Transfer) {
 	return all
 }
 
-// LowestOpen is the smallest number among a slice's open transfers to a destination.
+// LowestOpen returns the smallest number among a slice's open transfers to a destination.
 func (x moves) LowestOpen(id event.Slice, destination event.EntityID) (event.TransferNumber, bool) {
 	s := x.slices.find(id)
 	if s == nil || s.moving == nil || s.moving.to[destination] == nil {
@@ -94,13 +94,13 @@ func (x moves) LowestOpen(id event.Slice, destination event.EntityID) (event.Tra
 	return event.TransferNumber(n), ok
 }
 
-// Arrived reports whether a transfer of another slice has arrived in one.
+// Arrived reports whether a transfer of another slice has arrived in a slice.
 func (x moves) Arrived(id, source event.Slice, n event.TransferNumber) bool {
 	s := x.slices.find(id)
 	return s != nil && s.arrived.has(source, n)
 }
 
-// ArrivalSources are the slices from which something came to one, in order.
+// ArrivalSources returns the slices from which messages arrived in a slice, in order.
 func (x moves) ArrivalSources(id event.Slice) (ids []event.Slice) {
 	if s := x.slices.find(id); s != nil && s.arrived != nil {
 		for _, from := range s.arrived.sources {
@@ -110,18 +110,18 @@ func (x moves) ArrivalSources(id event.Slice) (ids []event.Slice) {
 	return ids
 }
 
-// lockHolds keeps locks.
+// lockHolds holds and releases locks.
 type lockHolds struct{ shared *sharedTables }
 
-// Hold keeps a lock from being due, until Unhold is called as often. It is not part of the state:
-// no snapshot shows it, and after a replay nothing is held.
+// Hold keeps a lock from being due until Unhold is called as often. It is not part of the state: no
+// snapshot shows it, and after a replay no lock is held.
 func (h lockHolds) Hold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {
 		h.shared.locks.hold(slot)
 	}
 }
 
-// Unhold undoes one [Index.Hold] of a lock, if the lock is still there. One whose time has passed
+// Unhold undoes one [Index.Hold] of a lock, if the lock still exists. A lock whose time has passed
 // meanwhile is due at once.
 func (h lockHolds) Unhold(token event.LockToken) {
 	if slot := h.shared.locks.find(token); slot != 0 {

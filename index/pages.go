@@ -10,11 +10,11 @@ const (
 	pageSize = 1 << pageBits
 )
 
-// pages is an array that grows at its end and is shared with snapshots page by page: the first
+// pages is an array that grows at its end and is shared with snapshots page by page. The first
 // change of a page that a snapshot sees copies that page and, once in a version, the list of pages.
 type pages[T any] struct {
 	list []*page[T]
-	made version // the list
+	made version // of the list
 }
 
 type page[T any] struct {
@@ -22,10 +22,10 @@ type page[T any] struct {
 	values []T
 }
 
-// at is a value that is not to be changed.
+// at returns a value, which the caller must not change.
 func (p *pages[T]) at(i int) *T { return &p.list[i>>pageBits].values[i&(pageSize-1)] }
 
-// edit is a value that may be changed until the next snapshot.
+// edit returns a value that may be changed until the next snapshot.
 func (p *pages[T]) edit(v *versions, i int) *T { return &p.own(v, i>>pageBits).values[i&(pageSize-1)] }
 
 // own returns a page that may be changed.
@@ -47,15 +47,15 @@ func (p *pages[T]) ownList(v *versions) {
 	}
 }
 
-// add appends a value, which becomes number n. A snapshot that shares the list does not see what
-// stands behind its end.
+// add appends a value, which becomes number n. A snapshot that shares the list does not see values
+// after its end.
 func (p *pages[T]) add(v *versions, n int, value T) {
 	if n&(pageSize-1) == 0 {
 		if len(p.list) == 0 {
 			p.made = v.now
 		}
 		g := &page[T]{made: v.now}
-		if len(p.list) > 0 { // the first page grows: most arrays are short
+		if len(p.list) > 0 { // the first page grows, because most arrays are short
 			g.values = make([]T, 0, pageSize)
 		}
 		p.list = append(p.list, g)

@@ -7,10 +7,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A subscription has a slice of its own, like a queue; all of a topic's are in the topic's
-// partition. The slice of the topic holds what waits to be published, the numbers given out and the
-// duplicate history. What its subscriptions store counts towards the topic's size, so their slices
-// point to the topic's slice.
+// A subscription has a slice of its own, like a queue. All slices of a topic are in the topic's
+// partition. The slice of the topic holds scheduled messages, the numbers given out and the
+// duplicate history. The messages of its subscriptions count towards the topic's size, so their
+// slices point to the topic's slice.
 
 // publish stores the copies of a message that was sent to a topic.
 func (t *sliceTable) publish(ev *event.MessagePublished) {
@@ -28,7 +28,7 @@ func (t *sliceTable) publish(ev *event.MessagePublished) {
 	t.copies(topic, ev.Copies, body, &along)
 }
 
-// publishScheduled stores the copies of a message that waited in the topic.
+// publishScheduled stores the copies of a message that was scheduled in the topic.
 func (t *sliceTable) publishScheduled(ev *event.ScheduledPublished) {
 	topic := t.of(ev.Slice)
 	old := topic.must(ev.Sequence, ev)

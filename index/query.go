@@ -9,40 +9,40 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Message is what the index knows of a live message.
+// Message is the state of a live message.
 type Message struct {
 	Sequence     event.SequenceNumber
 	State        State
 	SubQueue     event.SubQueue
 	EnqueuedAt   event.Time
 	ExpiresAt    event.Time // 0: never
-	OwnTTL       bool       // the sender gave a time to live: ExpiresAt - EnqueuedAt is it
+	OwnTTL       bool       // the sender set a time to live, which is ExpiresAt - EnqueuedAt
 	WasScheduled bool       // it was scheduled before it became active
-	// of a locked message: when its lock ends, or that of the session it is locked under
+	// of a locked message: the end of its lock, or of the session lock above it
 	LockedUntil   event.Time
 	DeliveryCount uint32 // failed deliveries
 	Body          event.Blob
-	Changes       []event.Blob // property changes, oldest first; not to be changed
-	InSession     bool         // it belongs to the session of SessionID
+	Changes       []event.Blob // property changes, oldest first; read-only
+	InSession     bool         // it belongs to the session SessionID
 	SessionID     string
 	ScheduledFor  event.Time    // of a scheduled message
 	TimeToLive    time.Duration // of a scheduled message: the sender's own, 0 for none
-	// EnqueuedSequence is the number that the message had in the topic or entity that it was sent
-	// to first; 0 for a message that was sent here.
+	// EnqueuedSequence is the message's number in the topic or entity where it was first sent; 0
+	// for a message that was sent here.
 	EnqueuedSequence event.SequenceNumber
-	Hops             uint8 // how many times it has moved
-	// path of the entity out of whose dead-letter queue it came here; "": of none
+	Hops             uint8 // number of moves
+	// path of the entity from whose dead-letter queue it came here; "": of none
 	DeadLetterSource string
 	Stays            bool // it is in the dead-letter queue and is not forwarded from there
 }
 
-// Lock is a peek-lock or a session lock as stored; it may have ended by time without an event
-// saying so yet.
+// Lock is a stored peek-lock or session lock. It may have ended by time without an event about it
+// yet.
 type Lock struct {
 	Token    event.LockToken
 	Slice    event.Slice
 	Sequence event.SequenceNumber // 0: of a session
-	Session  string               // id of the session it is the lock of
+	Session  string               // id of the locked session
 	Until    event.Time           // 0: of a message that is locked as long as its session
 	Held     bool                 // by [Index.Hold]
 }
@@ -50,13 +50,13 @@ type Lock struct {
 // OfSession reports whether it is the lock of a session.
 func (l *Lock) OfSession() bool { return l.Sequence == 0 }
 
-// LastAt is the time of the newest record applied.
+// LastAt returns the time of the newest record applied.
 func (x *Index) LastAt() event.Time { return x.lastAt }
 
-// NextOrigin is the number of the next origin to be defined.
+// NextOrigin returns the number of the next origin.
 func (x *Index) NextOrigin() event.OriginID { return x.nextOrigin }
 
-// NextSequence is the sequence number of the next message of a slice.
+// NextSequence returns the sequence number of the next message of a slice.
 func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 	s := x.slices.find(id)
 	if s == nil {
@@ -66,8 +66,8 @@ func (x *Index) NextSequence(id event.Slice) event.SequenceNumber {
 	return s.last + 1
 }
 
-// Bytes is the size of all live messages of a slice, sub-queues, property changes and session
-// states included; of a topic also those of its subscriptions (semantics.md 16.3).
+// Bytes returns the size of all live messages of a slice, including sub-queues, property changes
+// and session states. For a topic it includes its subscriptions (semantics.md 16.3).
 func (x *Index) Bytes(id event.Slice) int64 {
 	if s := x.slices.find(id); s != nil {
 		return s.bytes + s.owned
@@ -75,7 +75,7 @@ func (x *Index) Bytes(id event.Slice) int64 {
 	return 0
 }
 
-// Count is the number of messages of a sub-queue in a state.
+// Count returns the number of messages of a sub-queue in a state.
 func (x *Index) Count(id event.Slice, q event.SubQueue, st State) int {
 	if s := x.slices.find(id); s != nil {
 		return int(s.count[q][st])
@@ -83,10 +83,10 @@ func (x *Index) Count(id event.Slice, q event.SubQueue, st State) int {
 	return 0
 }
 
-// Scheduled is the number of messages of a slice that are to become active.
+// Scheduled returns the number of scheduled messages of a slice.
 func (x *Index) Scheduled(id event.Slice) int { return x.Count(id, event.Main, Scheduled) }
 
-// Live is the number of messages there are, in all slices.
+// Live returns the number of live messages in all slices.
 func (x *Index) Live() (n int) {
 	for _, s := range x.slices.byID {
 		n += s.live()
@@ -94,7 +94,7 @@ func (x *Index) Live() (n int) {
 	return n
 }
 
-// First is the deliverable message with the smallest sequence number.
+// First returns the deliverable message with the smallest sequence number.
 func (x *Index) First(id event.Slice, q event.SubQueue) (Message, bool) {
 	s := x.slices.find(id)
 	if s == nil {
@@ -123,7 +123,7 @@ func (x *Index) Message(id event.Slice, seq event.SequenceNumber) (Message, bool
 	return s.describe(p), true
 }
 
-// message is what is known of a live message.
+// message returns the state of a live message.
 func (s *slice) message(seq event.SequenceNumber) Message { return s.describe(s.rows.find(seq)) }
 
 func (s *slice) describe(p place) Message {
@@ -177,16 +177,16 @@ func (t *sliceTable) lock(slot uint32) Lock {
 	return found
 }
 
-// Locks is the number of locks there are, those of sessions included.
+// Locks returns the number of locks, including those of sessions.
 func (x *Index) Locks() int { return x.shared.locks.byToken.len() }
 
-// LockDeadline is when [Index.Due] has something next; 0 is never.
+// LockDeadline returns when [Index.Due] next has a result; 0 is never.
 func (x *Index) LockDeadline() event.Time {
 	_, at := x.shared.locks.ends.first()
 	return at
 }
 
-// NextDeadline is when [Index.Due] or [Index.DueScheduled] has something next; 0 is never.
+// NextDeadline returns when [Index.Due] or [Index.DueScheduled] next has a result; 0 is never.
 func (x *Index) NextDeadline() event.Time {
 	_, at := x.shared.locks.ends.first()
 	if s, ok := x.shared.schedule.first(); ok && (at == 0 || s.at < at) {
@@ -195,7 +195,7 @@ func (x *Index) NextDeadline() event.Time {
 	return at
 }
 
-// ScheduledMessage is a message that is to become active.
+// ScheduledMessage is a message that will become active.
 type ScheduledMessage struct {
 	Slice      event.Slice
 	Sequence   event.SequenceNumber
@@ -203,7 +203,7 @@ type ScheduledMessage struct {
 	TimeToLive time.Duration // the sender's own as sent; 0: none
 }
 
-// DueScheduled is the message to become active next, if it is time for it.
+// DueScheduled returns the next message to become active, if its time has come.
 func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 	s, ok := x.shared.schedule.first()
 	if !ok || s.at > now {
@@ -212,10 +212,10 @@ func (x *Index) DueScheduled(now event.Time) (ScheduledMessage, bool) {
 	return ScheduledMessage{s.slice, s.sequence, s.at, s.ttl}, true
 }
 
-// Due returns the first locks that have ended at now, of the earliest bucket, at most limit of
-// them, in the order in which they ended. The order of slots differs between a state that was
-// replayed and one that was read from a checkpoint. It must not show (reliability.md P21), neither
-// in the order of the result, nor in which locks are in it.
+// Due returns locks of the earliest bucket that have ended at now, at most limit of them, in the
+// order in which they ended. The order of slots differs between a state that was replayed and one
+// that was read from a checkpoint. Neither the order nor the selection of the result depends on it
+// (reliability.md P21).
 func (x *Index) Due(now event.Time, limit int) []Lock {
 	ends := &x.shared.locks.ends
 	b, at := ends.first()
@@ -238,8 +238,8 @@ func (x *Index) Due(now event.Time, limit int) []Lock {
 	return out[:min(len(out), limit)]
 }
 
-// compareEnds orders locks by when they end, and those that end together in an order that is the
-// same in every state that has them.
+// compareEnds orders locks by their ends. Locks that end together are in an order that is the same
+// in every state with these locks.
 func compareEnds(a, b Lock) int {
 	return cmp.Or(cmp.Compare(a.Until, b.Until), compareSlices(a.Slice, b.Slice), cmp.Compare(a.Sequence, b.Sequence), cmp.Compare(a.Session, b.Session))
 }
@@ -260,7 +260,7 @@ func (x *Index) BrowseActive(id event.Slice, q event.SubQueue) iter.Seq[Message]
 }
 
 // Browse yields the messages of a sub-queue in sequence order from a number on, in every state that
-// clients are shown. Messages in transfer from the main queue are not shown.
+// is shown to clients. Messages in transfer from the main queue are not shown.
 func (x *Index) Browse(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s := x.slices.find(id)

@@ -1,12 +1,12 @@
 package index
 
-// queue is values in a row with a stable number for each: they come at the end and leave at the
-// front.
+// queue is a sequence of values with a stable number for each. Values are added at the end and
+// removed at the front.
 type queue[T any] struct {
 	pages[T]
-	before int // values in front of the first page, a whole number of pages
+	before int // values before the first page, a whole number of pages
 	head   int // number of the first value
-	end    int // number of the next one to come
+	end    int // number of the next value
 }
 
 func (q *queue[T]) at(n int) *T { return q.pages.at(n - q.before) }
@@ -20,7 +20,7 @@ func (q *queue[T]) add(v *versions, value T) int {
 	return q.end - 1
 }
 
-// drop takes the first value out.
+// drop removes the first value.
 func (q *queue[T]) drop(v *versions) {
 	if q.head++; q.head-q.before < pageSize {
 		return

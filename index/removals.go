@@ -2,15 +2,15 @@ package index
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// Removals stands for all that was removed from a state without having been received: purged,
-// deleted in a batch, or gone with its entity. Between two snapshots with equal Removals nothing
-// was removed so. It is not part of the state: each [Index] counts its own.
+// Removals counts the messages that were removed from a state without having been received: purged,
+// deleted in a batch, or deleted with their entity. Between two snapshots with equal Removals there
+// were no such removals. It is not part of the state: each [Index] counts its own.
 type Removals struct {
-	of *int64 // tells those of one index from those of another
+	of *int64 // distinguishes indexes
 	n  uint64
 }
 
-// Removals are those that the snapshot shows.
+// Removals returns the removals at the time of the snapshot.
 func (s *Snapshot) Removals() Removals { return s.removed }
 
 func (r *Removals) many(t *sliceTable, ev *event.MessagesBatchDeleted) {

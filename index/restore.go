@@ -11,11 +11,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How a state is put together from its parts, as an encoding or the events of a base have them. A
-// part that does not fit is an error, and leaves the index of no use. Nobody has a snapshot of it
-// yet.
+// This file builds a state from its parts, from an encoding or from the events of a base. An
+// inconsistent part is an error, after which the index must not be used. No snapshot of the index
+// exists yet.
 
-// indexAssembly is an index that is put together, filling a slice of it.
+// indexAssembly is an index that is being built, sliceAssembly a slice of it.
 type (
 	indexAssembly struct{ *Index }
 	sliceAssembly struct{ *slice }
@@ -30,8 +30,8 @@ func (c *Catalogue) restoreEntity(e *Entity) error {
 	return nil
 }
 
-// fits reports whether an entity can be added: nothing has its path, and a subscription, and
-// nothing else, has a topic.
+// fits reports whether an entity can be added: its path is free, and it has a topic exactly if it
+// is a subscription.
 func (c *Catalogue) fits(e *Entity) bool {
 	if _, twice := c.byPath[strings.ToLower(e.Path)]; twice {
 		return false
@@ -46,8 +46,8 @@ func (c *Catalogue) fits(e *Entity) bool {
 	return false
 }
 
-// restoreRule adds a rule of a subscription. They are sorted once, when all are there: there may be
-// very many.
+// restoreRule adds a rule of a subscription. Rules are sorted once, when all are there, because
+// there may be very many.
 func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 	name := strings.ToLower(is.Name)
 	if e.rules == nil || e.rules.byName[name] != nil {
@@ -60,8 +60,8 @@ func (c *Catalogue) restoreRule(e *Entity, is event.Rule) error {
 	return nil
 }
 
-// restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if it
-// has one, is there already: its number is smaller.
+// restoreSlice makes a slice with the newest number it has given out. The slice of its topic, if
+// any, already exists, because its number is smaller.
 func (x indexAssembly) restoreSlice(id event.Slice, last event.SequenceNumber, topic event.EntityID) (s sliceAssembly, err error) {
 	before, end := id.Numbers()
 	if last < before || last > end || x.slices.byID[id] != nil {
@@ -80,7 +80,7 @@ func (x indexAssembly) restoreSlice(id event.Slice, last event.SequenceNumber, t
 	return s, nil
 }
 
-// restoreTickets sets how many sessions of a slice have been given a ticket.
+// restoreTickets sets how many tickets the sessions of a slice have been given.
 func (s sliceAssembly) restoreTickets(n uint64) {
 	if n > 0 {
 		s.sessions = newSessions(s.slice)
@@ -88,7 +88,7 @@ func (s sliceAssembly) restoreTickets(n uint64) {
 	}
 }
 
-// restoreSession adds a session behind those with smaller ids, so that its slot is its ordinal.
+// restoreSession adds a session after those with smaller ids, so that its slot is its ordinal.
 func (s sliceAssembly) restoreSession(r *event.RestoredSession) error {
 	if s.sessions == nil {
 		s.sessions = newSessions(s.slice)
@@ -129,7 +129,7 @@ func (s sliceAssembly) restoreID(r *event.RestoredID) error {
 	return nil
 }
 
-// restoreSource adds what has come from a slice, or more of it.
+// restoreSource adds arrivals from a slice, or more of them.
 func (s sliceAssembly) restoreSource(r *event.RestoredSource) error {
 	if s.arrived == nil {
 		s.arrived = &arrivals{made: s.made}
@@ -158,7 +158,7 @@ func (s sliceAssembly) restoreSource(r *event.RestoredSource) error {
 	return nil
 }
 
-// restoreRow adds a message. Its session is there already.
+// restoreRow adds a message. Its session already exists.
 func (s sliceAssembly) restoreRow(r *event.RestoredRow) error {
 	if err := s.fits(r); err != nil {
 		return fmt.Errorf("message %d: %w", r.Sequence, err)
@@ -193,7 +193,7 @@ func (s sliceAssembly) restoreRow(r *event.RestoredRow) error {
 	return nil
 }
 
-// fits checks what is known of a message before anything of it is stored.
+// fits checks a message before any of it is stored.
 func (s sliceAssembly) fits(r *event.RestoredRow) error {
 	before, _ := s.id.Numbers()
 	state, way := State(r.State), &r.Way
@@ -248,7 +248,8 @@ func (s sliceAssembly) fitsTransfer(r *event.RestoredRow) error {
 	return nil
 }
 
-// complete derives what follows from all parts together, and checks that they fit one another.
+// complete derives the data that follows from all parts together, and checks that they are
+// consistent.
 func (x indexAssembly) complete() error {
 	for _, e := range x.Catalogue.kept.all() {
 		if r := (*e).rules; r != nil {
@@ -274,7 +275,7 @@ func (x indexAssembly) complete() error {
 	return nil
 }
 
-// complete puts the waiting sessions in order, and checks that exactly those that should wait do.
+// complete sorts the waiting sessions, and checks that exactly the right ones wait.
 func (t *sessions) complete() error {
 	for n, ses := range t.table {
 		if ses == nil {

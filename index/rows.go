@@ -7,8 +7,8 @@ const (
 	subQueues = int(event.TransferDeadLetter) + 1
 )
 
-// row is what is kept of a live message. Keep it at 48 bytes, without pointers: there may be tens
-// of millions.
+// row is the data of a live message. Keep it at 48 bytes, without pointers: there may be tens of
+// millions.
 type row struct {
 	position   event.Position // of the body
 	enqueuedAt event.Time
@@ -19,7 +19,7 @@ type row struct {
 	// slot in the lock table, 0 when not locked; while scheduled, slot in the schedule; while in
 	// transfer, slot in the transfers
 	lock    uint32
-	session uint32 // slot in the slice's sessions, 0 when it belongs to none
+	session uint32 // slot in the slice's sessions, 0 if it belongs to none
 	marks   marks
 }
 
@@ -31,18 +31,18 @@ const (
 	subQueueBits       = 2
 	stateMask    marks = 1<<stateBits - 1
 	subQueueMask marks = (1<<subQueueBits - 1) << stateBits
-	ownTTL       marks = 1 << (stateBits + subQueueBits) // the sender gave a time to live
+	ownTTL       marks = 1 << (stateBits + subQueueBits) // the sender set a time to live
 	changed            = ownTTL << 1                     // there are property changes
 	wasScheduled       = changed << 1                    // it was scheduled before it became active
 	// it is not forwarded from its dead-letter queue
 	stays = wasScheduled << 1
 
-	hopShift = stateBits + subQueueBits + 4 // how many times it has moved stands from here on
+	hopShift = stateBits + subQueueBits + 4 // the number of moves begins at this bit
 	hopMask  = 7 << hopShift
 )
 
-// class says in which set of a sub-queue a message is. There is a set for each state, and one more
-// for the active messages of the dead-letter queue that stay there.
+// class selects the set of a sub-queue in which a message is. There is a set for each state, and
+// one more for the active messages that stay in the dead-letter queue.
 type class uint8
 
 const (
@@ -69,7 +69,7 @@ func (m marks) subQueue() event.SubQueue { return event.SubQueue(m & subQueueMas
 
 func (m marks) has(mark marks) bool { return m&mark != 0 }
 
-// with sets a mark, or takes it away.
+// with sets or clears a mark.
 func (m marks) with(mark marks, set bool) marks {
 	if set {
 		return m | mark
@@ -77,7 +77,7 @@ func (m marks) with(mark marks, set bool) marks {
 	return m &^ mark
 }
 
-// moved is the marks of a message that went to another state, or sub-queue.
+// moved returns the marks of a message after a change to another state, or sub-queue.
 func (m marks) moved(q event.SubQueue, st State) marks {
 	return m&^(stateMask|subQueueMask) | in(q, st)
 }
@@ -91,12 +91,12 @@ func (r *row) locked() bool {
 	return r.marks.subQueue() == event.Main && (st == Locked || st == DeferredLocked)
 }
 
-// isShown reports whether somebody who looks at a sub-queue sees messages of a state: a message that
-// leaves the main queue has left it for everybody, one that leaves a dead-letter queue may wait
-// there for long.
+// isShown reports whether messages of a state are shown in a sub-queue. A message that is leaving
+// the main queue is no longer shown. One that is leaving a dead-letter queue may wait there for
+// long, and is shown.
 func isShown(q event.SubQueue, st State) bool { return q != event.Main || st != Transferring }
 
-// isShownIn reports whether somebody who looks at a sub-queue sees the message.
+// isShownIn reports whether the message is shown in a sub-queue.
 func (r *row) isShownIn(q event.SubQueue) bool {
 	return r.marks.subQueue() == q && isShown(q, r.marks.state())
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// scheduledEntry is what is kept of a message that is to become active, beside its row.
+// scheduledEntry is the data of a scheduled message besides its row.
 type scheduledEntry struct {
 	slice    event.Slice
 	sequence event.SequenceNumber
@@ -34,7 +34,7 @@ func (t *schedule) add(s scheduledEntry) uint32 {
 	return slot
 }
 
-// enter puts a slot in use into the order of times.
+// enter adds a slot in use to the order of times.
 func (t *schedule) enter(slot uint32) {
 	s := t.at(slot)
 	t.byAt.push(dueSlot{s.at, s.sequence, s.slice, slot})
@@ -44,12 +44,12 @@ func (t *schedule) remove(slot uint32) {
 	t.slots.remove(t.versions, slot)
 	if t.live--; t.live == 0 {
 		t.byAt = nil
-		if t.end > peak { // give its memory back
+		if t.end > peak { // free its memory
 			*t = newSchedule(t.versions)
 		}
 		return
 	}
-	if len(t.byAt) > 64 && len(t.byAt) > 4*t.live { // cancelled ones, most of them
+	if len(t.byAt) > 64 && len(t.byAt) > 4*t.live { // most of them cancelled
 		kept := t.byAt[:0]
 		for _, d := range t.byAt {
 			if t.current(d) {
@@ -69,7 +69,7 @@ func (t *schedule) current(d dueSlot) bool {
 	return s.sequence == d.sequence && s.slice == d.slice && s.at == d.at
 }
 
-// first is the one to become active next: by time, then by number (semantics.md 7.6).
+// first returns the next one to become active: by time, then by number (semantics.md 7.6).
 func (t *schedule) first() (scheduledEntry, bool) {
 	if len(t.byAt) == 0 {
 		return scheduledEntry{}, false
@@ -88,7 +88,7 @@ func (d dueSlot) Before(o dueSlot) bool {
 	return cmp.Or(cmp.Compare(d.at, o.at), cmp.Compare(d.sequence, o.sequence), compareSlices(d.slice, o.slice)) < 0
 }
 
-// schedule makes the row of a message that is to become active.
+// schedule makes the row of a scheduled message.
 func (s *slice) schedule(at event.Time, ev *event.MessageScheduled) {
 	if ev.Reserved {
 		takeReserved(s, ev.Sequence)
@@ -129,7 +129,8 @@ func (s *slice) activate(ev *event.ScheduledActivated) {
 	r.lock = 0
 	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt
 	r.marks = (r.marks.moved(event.Main, Active) | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
-	s.store(ev.NewSequence, r) // before the old one goes: a session must not vanish in between
+	// before the old one is removed: the session must not vanish in between
+	s.store(ev.NewSequence, r)
 	along.give(s, ev.NewSequence)
 	s.remove(ev.Sequence, s.must(ev.Sequence, ev))
 }

@@ -8,38 +8,38 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxBlock is how many sessions a block has at most.
+// maxBlock is the largest number of sessions in a block.
 const maxBlock = 512
 
-// sessionOrder is the sessions of a slice by id, in blocks that know how many of theirs are listed:
-// the cost of a page depends on the sessions it shows and on the number of blocks in front of it.
-// It follows from the sessions, so nothing of it is encoded.
+// sessionOrder has the sessions of a slice by id, in blocks that count their listed sessions. So
+// the cost of a page depends on the sessions that it shows and on the number of blocks before it.
+// It follows from the sessions and is not encoded.
 type sessionOrder struct {
 	blocks []*sessionBlock // none is empty
 }
 
-// sessionBlock is up to maxBlock sessions in a row.
+// sessionBlock has up to maxBlock consecutive sessions.
 type sessionBlock struct {
 	sessions []*session // by id
-	listed   int        // how many of them are
+	listed   int        // number of listed ones
 }
 
-// listed reports whether an enumeration of all sessions has it: it has active messages, locked ones
-// included, or a state (semantics.md 8.6, 16.2).
+// listed reports whether an enumeration of all sessions includes it: it has active or locked
+// messages, or a state (semantics.md 8.6, 16.2).
 func (s *session) listed() bool { return s.active > 0 || s.locked > 0 || s.set }
 
-// place is the number of the block in which an id stands, or would.
+// place returns the number of the block for an id, existing or not.
 func (o *sessionOrder) place(id string) int {
 	return max(0, sort.Search(len(o.blocks), func(i int) bool { return o.blocks[i].sessions[0].id > id })-1)
 }
 
-// place is where in a block an id stands, or would.
+// place returns the place of an id in a block, existing or not.
 func (b *sessionBlock) place(id string) int {
 	i, _ := slices.BinarySearchFunc(b.sessions, id, func(s *session, id string) int { return cmp.Compare(s.id, id) })
 	return i
 }
 
-// add enters a session that is not there yet.
+// add adds a new session.
 func (o *sessionOrder) add(s *session) {
 	var b *sessionBlock
 	if len(o.blocks) == 0 {
@@ -55,8 +55,8 @@ func (o *sessionOrder) add(s *session) {
 	s.count()
 }
 
-// split makes room in a full block and returns the block with room for an id. Ids that come in
-// order leave full blocks behind.
+// split makes room in a full block and returns the block with room for an id. Ids in ascending
+// order leave full blocks behind them.
 func (o *sessionOrder) split(n int, id string) *sessionBlock {
 	b, next := o.blocks[n], &sessionBlock{}
 	o.blocks = slices.Insert(o.blocks, n+1, next)
@@ -85,7 +85,7 @@ func (b *sessionBlock) take(moved []*session) {
 	}
 }
 
-// remove takes a session out. A block that has become small joins the one beside it.
+// remove removes a session. A block that has become small is merged with a neighbor.
 func (o *sessionOrder) remove(s *session) {
 	b := s.block
 	if s.counted {
@@ -93,7 +93,7 @@ func (o *sessionOrder) remove(s *session) {
 	}
 	n := -1
 	if len(b.sessions) <= maxBlock/8 {
-		n = o.place(s.id) // before it goes: the block may be known by it
+		n = o.place(s.id) // before the session is removed: the block may be known by it
 	}
 	i := b.place(s.id)
 	b.sessions = slices.Delete(b.sessions, i, i+1)
@@ -111,7 +111,7 @@ func (o *sessionOrder) remove(s *session) {
 	}
 }
 
-// count tells the block of a session whether that is listed.
+// count updates whether the session's block counts it as listed.
 func (s *session) count() {
 	if is := s.listed(); is != s.counted {
 		s.counted = is
@@ -140,17 +140,17 @@ type Listing struct {
 	Slice event.Slice
 	All   bool
 	Since event.Time
-	Skip  int      // how many are still to be left out
-	Top   int      // how many are shown at most
+	Skip  int      // how many are still to be skipped
+	Top   int      // largest number to show
 	IDs   []string // shown so far
 
-	after string // the session looked at last
+	after string // the last session examined
 	begun bool
 }
 
-// List goes on with an enumeration: it looks at up to limit sessions or blocks of them, and reports
-// how many those were and whether it has come to its end. Sessions may come and go between two
-// steps.
+// List continues an enumeration: it examines up to limit sessions or blocks of them, and reports
+// how many those were and whether it has reached the end. Sessions may be added and removed between
+// two steps.
 func (x *Index) List(w *Listing, limit int) (looked int, done bool) {
 	s := x.slices.find(w.Slice)
 	if s == nil || s.sessions == nil {

@@ -7,12 +7,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Session is what the index knows of a session.
+// Session is the state of a session.
 type Session struct {
 	ID     string
 	Held   bool
 	Token  event.LockToken // of its lock
-	Until  event.Time      // end of its lock; it may have passed without an event saying so yet
+	Until  event.Time      // end of its lock; may have passed without an event about it yet
 	Active int             // deliverable messages
 	Locked int             // messages locked under it
 	Set    bool            // it has a state
@@ -26,7 +26,7 @@ func (t *sessions) describe(s *session) Session {
 	return d
 }
 
-// describe is what is known of a session but for its messages.
+// describe returns the state of a session without its messages.
 func (t *keptSessions) describe(slot uint32, locks *slots[lock]) Session {
 	r := t.records.at(slot)
 	d := Session{ID: r.id, Set: r.set, State: r.state.blob(), SetAt: r.setAt}
@@ -45,7 +45,7 @@ func (x *Index) Session(id event.Slice, name []byte) (Session, bool) {
 	return Session{}, false
 }
 
-// session finds a slice and a session of it, and makes neither; nil where there is none.
+// session finds a slice and a session of it without making them; nil if there is none.
 func (t *sliceTable) session(id event.Slice, name []byte) (*slice, *session) {
 	s := t.find(id)
 	if s == nil || s.sessions == nil {
@@ -55,8 +55,8 @@ func (t *sliceTable) session(id event.Slice, name []byte) (*slice, *session) {
 	return s, ses
 }
 
-// NextSession is the session that nobody holds, that has something to deliver, and that has waited
-// longest.
+// NextSession returns the session that has waited longest among those that are not held and have
+// deliverable messages.
 func (x *Index) NextSession(id event.Slice) (Session, bool) {
 	s := x.slices.find(id)
 	if s == nil || s.sessions == nil {
@@ -69,7 +69,7 @@ func (x *Index) NextSession(id event.Slice) (Session, bool) {
 	return s.sessions.describe(s.sessions.table[n]), true
 }
 
-// LockedUnder is the number of messages that are locked under a session.
+// LockedUnder returns the number of messages that are locked under a session.
 func (x *Index) LockedUnder(id event.Slice, name []byte) int {
 	if _, ses := x.slices.session(id, name); ses != nil {
 		return ses.locked
@@ -77,7 +77,7 @@ func (x *Index) LockedUnder(id event.Slice, name []byte) int {
 	return 0
 }
 
-// FirstOf is the deliverable message of a session with the smallest sequence number.
+// FirstOf returns the deliverable message of a session with the smallest sequence number.
 func (x *Index) FirstOf(id event.Slice, name []byte) (Message, bool) {
 	s, ses := x.slices.session(id, name)
 	if ses == nil {
@@ -105,16 +105,16 @@ func (x *Index) LockedOf(id event.Slice, name []byte) iter.Seq[Message] {
 	}
 }
 
-// Walk is the place of a walk over the messages of a session. It is made in steps: there may be
-// many messages of other sub-queues in between.
+// Walk is the position of a walk over the messages of a session. It is made in steps, because there
+// may be many messages of other sub-queues in between.
 type Walk struct {
-	From event.SequenceNumber // where it goes on
-	Left int                  // how many may still be looked at in this step
-	More bool                 // the step has ended before the walk has
+	From event.SequenceNumber // where it continues
+	Left int                  // how many may still be examined in this step
+	More bool                 // the step has ended before the walk
 }
 
 // BrowseSession yields the messages of one session in a sub-queue in sequence order, in every state
-// that [Index.Browse] shows, as far as a step goes.
+// that [Index.Browse] shows, until the step ends.
 func (x *Index) BrowseSession(id event.Slice, q event.SubQueue, name []byte, w *Walk) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
 		s, ses := x.slices.session(id, name)
@@ -150,7 +150,7 @@ func (x *Index) Sessions(id event.Slice) iter.Seq[Session] {
 	}
 }
 
-// HeldSessions is every session lock there is, in no particular order.
+// HeldSessions returns every session lock, in no particular order.
 func (x *Index) HeldSessions() (locks []Lock) {
 	for slot, l := range x.shared.locks.all() {
 		if l.sequence == 0 && l.session != 0 {
@@ -161,7 +161,7 @@ func (x *Index) HeldSessions() (locks []Lock) {
 	return locks
 }
 
-// Slices are the slices there are, in order.
+// Slices returns the existing slices, in order.
 func (x *Index) Slices() (ids []event.Slice) {
 	for id := range x.slices.byID {
 		ids = append(ids, id)
@@ -170,11 +170,11 @@ func (x *Index) Slices() (ids []event.Slice) {
 	return ids
 }
 
-// Has reports whether there is anything in a slice, or ever was.
+// Has reports whether a slice has, or ever had, any contents.
 func (x *Index) Has(id event.Slice) bool { return x.slices.find(id) != nil }
 
-// Duplicate looks an id up in the duplicate history and returns the message it was first accepted
-// with.
+// Duplicate looks an id up in the duplicate history and returns the message with which it was first
+// accepted.
 func (x *Index) Duplicate(id event.Slice, now event.Time, of event.Identity) (event.SequenceNumber, bool) {
 	s := x.slices.find(id)
 	if s == nil || s.history == nil {
@@ -187,8 +187,8 @@ func (x *Index) Duplicate(id event.Slice, now event.Time, of event.Identity) (ev
 	return e.original, true
 }
 
-// Remembered is the number of message-ids in the duplicate history, among them some whose time is
-// over.
+// Remembered returns the number of message-ids in the duplicate history, including some expired
+// ones.
 func (x *Index) Remembered(id event.Slice) int {
 	if s := x.slices.find(id); s != nil && s.history != nil {
 		return len(s.history.byKey)
@@ -196,7 +196,8 @@ func (x *Index) Remembered(id event.Slice) int {
 	return 0
 }
 
-// Forgettable is how many message-ids leave the duplicate history when more new ones are entered.
+// Forgettable returns how many message-ids leave the duplicate history when more new ones are
+// added.
 func (x *Index) Forgettable(id event.Slice, now event.Time, more int) int {
 	if s := x.slices.find(id); s != nil && s.history != nil {
 		return s.history.over(now, more)

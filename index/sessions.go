@@ -8,26 +8,26 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// keptSessions is what a snapshot sees of the sessions of a slice. The owner changes it with the
-// slice's own.
+// keptSessions is the part of a slice's sessions that a snapshot sees. The owner changes it with
+// the slice's own.
 type keptSessions struct {
 	records slots[record]
-	count   int    // sessions there are
-	tickets uint64 // given out so far
+	count   int    // number of sessions
+	tickets uint64 // number given out so far
 }
 
-// record is what is kept of a session, without its messages.
+// record is the data of a session without its messages.
 type record struct {
 	id     string
-	lock   uint32 // slot in the lock table, 0 when nobody holds it
+	lock   uint32 // slot in the lock table, 0 if it is not held
 	there  bool   // false: the slot is free
 	set    bool   // it has a state
 	state  body
 	setAt  event.Time
-	ticket uint64 // its place among the sessions that wait for a receiver, 0 when it does not
+	ticket uint64 // its place among the sessions that wait for a receiver, 0 if it does not wait
 }
 
-// body is where bytes stand in the log.
+// body is a place of bytes in the log.
 type body struct {
 	position event.Position
 	size     uint32
@@ -38,41 +38,42 @@ func bodyOf(b event.Blob) body { return body{b.Position, b.Size, b.Sum} }
 
 func (b body) blob() event.Blob { return event.Blob{Position: b.position, Size: b.size, Sum: b.sum} }
 
-// session is what finds the messages of a session of a slice (semantics.md 8). It lasts while it
-// has a message, a state or a holder.
+// session finds the messages of a session of a slice (semantics.md 8). It exists while it has a
+// message, a state or a holder.
 type session struct {
 	id      string
 	slot    uint32
-	members []event.SequenceNumber // of its messages, ascending; some may be gone since
-	gone    int                    // how many of members are
-	// the first deliverable member, when there is one and ready is nil; no member before it is
+	members []event.SequenceNumber // of its messages, ascending; some may have been removed since
+	gone    int                    // number of removed members
+	// the first deliverable member, if there is one and ready is nil; no earlier member is
+	// deliverable
 	from  int
-	ready *roaring64.Bitmap // the deliverable ones, when there are many members; else nil
-	// those that were locked, among them every one that is; some more than once
+	ready *roaring64.Bitmap // the deliverable ones, if there are many members; else nil
+	// messages that were locked, including all that still are; some more than once
 	under   []event.SequenceNumber
-	active  int           // deliverable ones
-	locked  int           // locked ones, deferred-locked included
-	set     bool          // it has a state, as its record says
-	counted bool          // its block counts it among those that are listed
-	block   *sessionBlock // it stands in
+	active  int           // number of deliverable ones
+	locked  int           // number of locked ones, including deferred-locked ones
+	set     bool          // it has a state, according to its record
+	counted bool          // its block counts it as listed
+	block   *sessionBlock // the block that it is in
 }
 
-// sessions is the sessions of one slice.
+// sessions has the sessions of one slice.
 //
-// A session that nobody holds and that has something to deliver waits for a receiver, in the order
-// in which that became so: a session given back goes behind those not served since, so none starves
+// A session that is not held and has deliverable messages waits for a receiver, in the order in
+// which that began. A released session is placed after those not served since, so none starves
 // (semantics.md 8.3).
 type sessions struct {
 	of      *slice
-	table   []*session // by slot, which is that of its record
+	table   []*session // by slot, the same as that of the record
 	byID    map[string]uint32
 	waiting []waitingSession
-	head    int // of waiting: the one that has waited longest stands there, if any does
+	head    int // of waiting: place of the one that has waited longest, if any
 	order   sessionOrder
 }
 
-// waitingSession is an entry of the list of waiting sessions. An entry whose ticket is no longer that of
-// the session counts as gone.
+// waitingSession is an entry of the list of waiting sessions. An entry whose ticket is no longer
+// that of the session counts as removed.
 type waitingSession struct {
 	slot   uint32
 	ticket uint64
@@ -83,10 +84,10 @@ func newSessions(s *slice) *sessions {
 	return &sessions{of: s, byID: map[string]uint32{}}
 }
 
-// record is what is kept of a session, not to be changed.
+// record returns the data of a session, which the caller must not change.
 func (t *sessions) record(n uint32) *record { return t.of.names.records.at(n) }
 
-// edit is what is kept of a session, to be changed.
+// edit returns the data of a session for changing.
 func (t *sessions) edit(n uint32) *record {
 	return t.of.names.records.edit(&t.of.shared.versions, n)
 }
@@ -116,8 +117,8 @@ func (t *sessions) find(id []byte) (uint32, *session) {
 	return n, t.table[n]
 }
 
-// reclassify drops a session that has nothing left, and updates whether it is among those that wait
-// and those that are listed.
+// reclassify drops a session that has nothing left, and updates whether it waits and whether it is
+// listed.
 func (t *sessions) reclassify(n uint32) {
 	s, r := t.table[n], t.record(n)
 	waits := r.lock == 0 && s.active > 0
@@ -158,8 +159,8 @@ func (t *sessions) advance() {
 	}
 }
 
-// tidy drops all entries that no longer count: sessions that are accepted by id leave the list from
-// anywhere.
+// tidy drops all entries that no longer count, because sessions that are accepted by id leave the
+// list from anywhere.
 func (t *sessions) tidy() {
 	kept := t.waiting[:0]
 	for _, w := range t.waiting[t.head:] {
@@ -170,7 +171,7 @@ func (t *sessions) tidy() {
 	t.waiting, t.head = kept, 0
 }
 
-// next is the session that has waited longest, 0 when there is none.
+// next returns the session that has waited longest, 0 if there is none.
 func (t *sessions) next() uint32 {
 	if t.head == len(t.waiting) {
 		return 0
@@ -184,7 +185,7 @@ func (t *sessions) deliverable(seq event.SequenceNumber) bool {
 	return r != nil && r.deliverable()
 }
 
-// place is where a member stands.
+// place returns the place of a member.
 func (s *session) place(seq event.SequenceNumber) int {
 	i, _ := slices.BinarySearch(s.members, seq)
 	return i
@@ -192,11 +193,11 @@ func (s *session) place(seq event.SequenceNumber) int {
 
 // manyMembers is the number of messages from which on a session has a set of its deliverable ones.
 // Between two of these there may be any number of others, deferred ones or dead letters, which must
-// not be looked at again and again.
+// not be examined again and again.
 const manyMembers = 1024
 
-// addMessage adds a message. It is younger than all others, but for one with a number that was
-// reserved, which is not deliverable yet.
+// addMessage adds a message. It is newer than all others, except for one with a reserved number,
+// which is not deliverable yet.
 func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	ses := t.table[r.session]
 	if n := len(ses.members); n == 0 || ses.members[n-1] < seq {
@@ -216,8 +217,8 @@ func (t *sessions) addMessage(seq event.SequenceNumber, r *row) {
 	}
 }
 
-// dropMessage removes a message that is gone. Members are cleaned up only now and then, so that
-// removing them from the front, the usual case, costs little however many there are.
+// dropMessage removes a message. Members are cleaned up only from time to time, so that removing
+// them from the front, the usual case, costs little at any number.
 func (t *sessions) dropMessage(n uint32) {
 	ses := t.table[n]
 	if ses.gone++; ses.gone*2 > len(ses.members) {
@@ -233,7 +234,7 @@ func (t *sessions) dropMessage(n uint32) {
 	}
 }
 
-// messageChanged tells a session that one of its messages is in another state.
+// messageChanged updates a session after the state of one of its messages has changed.
 func (t *sessions) messageChanged(n uint32, seq event.SequenceNumber, was, is row) {
 	s := t.table[n]
 	if was.locked() {
@@ -272,16 +273,16 @@ func (t *sessions) front(s *session) {
 	}
 }
 
-// tidyLocked drops messages that are no longer locked from those noted as locked under a session,
-// when they are most of them.
+// tidyLocked drops messages that are no longer locked from the list of those locked under a
+// session, if they are most of it.
 func (t *sessions) tidyLocked(n uint32) {
 	if s := t.table[n]; len(s.under) > 64 && len(s.under) > 2*s.locked {
 		s.under = t.lockedUnder(s.under)
 	}
 }
 
-// lockedUnder are the messages locked under a session, ascending. The cost depends on how many
-// those are.
+// lockedUnder returns the messages locked under a session, ascending. The cost depends on their
+// number.
 func (t *sessions) lockedUnder(under []event.SequenceNumber) []event.SequenceNumber {
 	slices.Sort(under)
 	return slices.DeleteFunc(slices.Compact(under), func(seq event.SequenceNumber) bool {
@@ -290,7 +291,7 @@ func (t *sessions) lockedUnder(under []event.SequenceNumber) []event.SequenceNum
 	})
 }
 
-// first is the deliverable message of a session with the smallest number, 0 when there is none.
+// first returns the deliverable message of a session with the smallest number, 0 if there is none.
 func (t *sessions) first(ses *session) event.SequenceNumber {
 	switch {
 	case ses.active == 0:

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	manyNumbers = 32 // from how many numbers on a set is a bitmap
-	fewNumbers  = 8  // from how few on it is a list again
+	manyNumbers = 32 // with more numbers a set is a bitmap
+	fewNumbers  = 8  // with fewer it is a list again
 )
 
 // set is a set of sequence numbers: a list while there are few, then a roaring bitmap.
@@ -22,7 +22,7 @@ type set struct {
 // members are the messages of a slice by sub-queue and class.
 type members [subQueues][classes]*set
 
-// of is the set of a class, to be changed.
+// of returns the set of a class for changing.
 func (m *members) of(q event.SubQueue, c class) *set {
 	if m[q][c] == nil {
 		m[q][c] = new(set)
@@ -49,7 +49,7 @@ func (s *set) add(seq event.SequenceNumber) {
 	s.few = nil
 }
 
-// remove takes a number out. left is how many the set has then.
+// remove removes a number. left is how many the set has afterwards.
 func (s *set) remove(seq event.SequenceNumber, left uint32) {
 	if s.many == nil {
 		if i, there := slices.BinarySearch(s.few, seq); there {
@@ -66,7 +66,7 @@ func (s *set) remove(seq event.SequenceNumber, left uint32) {
 	s.many = nil
 }
 
-// first is the smallest number.
+// first returns the smallest number.
 func (s *set) first() (event.SequenceNumber, bool) {
 	switch {
 	case s == nil:
@@ -79,13 +79,13 @@ func (s *set) first() (event.SequenceNumber, bool) {
 	return 0, false
 }
 
-// active is a cursor at the first active message of a sub-queue that is not before a number, those
-// that stay included.
+// active returns a cursor at the first active message of a sub-queue at or after a number,
+// including those that stay.
 func (m *members) active(q event.SubQueue, seq event.SequenceNumber) cursorPair {
 	return cursorPair{m[q][Active].from(seq), m[q][staying].from(seq)}
 }
 
-// cursorPair goes through two sets in order.
+// cursorPair iterates over two sets in order.
 type cursorPair [2]cursor
 
 func (e *cursorPair) hasNext() bool { return e[0].hasNext() || e[1].hasNext() }
@@ -97,13 +97,13 @@ func (e *cursorPair) next() event.SequenceNumber {
 	return e[0].next()
 }
 
-// cursor goes through a set in order. The set must not change meanwhile.
+// cursor iterates over a set in order. The set must not change meanwhile.
 type cursor struct {
 	few  []event.SequenceNumber
 	many roaring64.IntPeekable64
 }
 
-// from is a cursor at the first number that is not smaller than one.
+// from returns a cursor at the first number that is not smaller than seq.
 func (s *set) from(seq event.SequenceNumber) (c cursor) {
 	switch {
 	case s == nil:

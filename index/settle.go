@@ -25,7 +25,7 @@ func (s *slice) lock(ev *event.MessageLocked) {
 	}
 }
 
-// unlock takes the lock off a message; the caller moves the message on.
+// unlock removes the lock of a message; the caller changes the message's state.
 func (s *slice) unlock(seq event.SequenceNumber, token event.LockToken, ev event.Event) *row {
 	r := s.must(seq, ev)
 	if st := r.marks.state(); st != Locked && st != DeferredLocked {
@@ -81,7 +81,7 @@ func (s *slice) complete(ev *event.MessageCompleted) {
 	s.remove(ev.Sequence, s.unlock(ev.Sequence, ev.Token, ev))
 }
 
-// removeAll removes messages that nobody holds.
+// removeAll removes messages that are not locked.
 func (s *slice) removeAll(ev event.Event, sequences ...event.SequenceNumber) {
 	for _, seq := range sequences {
 		s.remove(seq, rowAtRest(s, seq, ev))

@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// State is where a message is in its life (semantics.md 3.1).
+// State is the state of a message (semantics.md 3.1).
 type State uint8
 
 const (
@@ -16,32 +16,33 @@ const (
 	Deferred
 	DeferredLocked
 	Scheduled
-	Transferring // to another entity
+	Transferring // on its way to another entity
 )
 
 func (s State) String() string {
 	return [...]string{"gone", "active", "locked", "deferred", "deferred-locked", "scheduled", "transferring"}[s]
 }
 
-// keptSlice is what a snapshot sees of a slice. The owner changes it after [slice.own] only.
+// keptSlice is the part of a slice that a snapshot sees. The owner changes it only after
+// [slice.own].
 type keptSlice struct {
 	id   event.Slice
 	made version
-	// of a subscription: its topic, once there was a message and while the topic's slice is there;
+	// of a subscription: its topic, after the first message and while the topic's slice exists;
 	// else 0
 	topic event.EntityID
-	last  event.SequenceNumber // newest ever given out
-	given event.TransferNumber // newest ever given out
+	last  event.SequenceNumber // newest number given out
+	given event.TransferNumber // newest number given out
 	bytes int64                // stored bytes of live messages and session states, for the quota
 	count [subQueues][states]uint32
 	rows  rows
 	names *keptSessions // nil until there is a session
-	seen  *keptHistory  // nil until there is something in the duplicate history
+	seen  *keptHistory  // nil until there is an entry in the duplicate history
 
-	arrived *arrivals // nil while nothing has come from other slices
+	arrived *arrivals // nil while there are no arrivals from other slices
 }
 
-// live is the number of messages there are.
+// live returns the number of messages.
 func (k *keptSlice) live() (n int) {
 	for _, states := range k.count {
 		for _, c := range states {
@@ -51,24 +52,24 @@ func (k *keptSlice) live() (n int) {
 	return n
 }
 
-// slice is the state of one entity partition. What is not in kept follows from it: the owner finds
-// by it.
+// slice is the state of one entity partition. All data outside of keptSlice follows from it, and
+// serves the owner to find data.
 type slice struct {
 	*keptSlice
 	shared  *sharedTables
-	slot    uint32 // of kept in the table of slices
-	owns    int    // of a topic: the number of slices that it owns
-	owner   *slice // of a subscription: its topic's, once there was a message
+	slot    uint32 // of keptSlice in the table of slices
+	owns    int    // of a topic: number of slices that it owns
+	owner   *slice // of a subscription: its topic's, after the first message
 	owned   int64  // of a topic: bytes of the slices it owns
 	members members
 
 	sessions *sessions      // nil until there is one
-	history  *history       // nil until there is something in it
+	history  *history       // nil until there is an entry
 	moving   *openTransfers // nil while nothing is in transfer
 	stays    uint32         // messages of the class staying
 	// soonest is a time before which no deliverable message of the main queue expires; since is the
-	// same of those that came while a sweep is under way. Not part of the state: only the sweep
-	// that looks for expired messages asks.
+	// same for messages that were added during a sweep. They are not part of the state: only the
+	// sweep for expired messages uses them.
 	soonest, since event.Time
 }
 
@@ -77,7 +78,7 @@ func newSlice(id event.Slice, sh *sharedTables) *slice {
 	return &slice{keptSlice: &keptSlice{id: id, made: sh.versions.now, last: before}, shared: sh, soonest: event.EndOfTime, since: event.EndOfTime}
 }
 
-// own makes sure that what is kept of a slice may be changed.
+// own makes the kept part of a slice changeable.
 func (s *slice) own() {
 	v := &s.shared.versions
 	if v.isOwned(s.made) {
@@ -97,7 +98,7 @@ func (s *slice) own() {
 	*s.shared.kept.edit(v, s.slot) = &k
 }
 
-// enter adds a message to those of its state, leave takes it out.
+// enter adds a message to those of its state, leave removes it.
 func (s *slice) enter(seq event.SequenceNumber, m marks) {
 	q, st, c := m.subQueue(), m.state(), m.class()
 	s.count[q][st]++
@@ -129,7 +130,7 @@ func (s *slice) must(seq event.SequenceNumber, ev event.Event) *row {
 	return r
 }
 
-// takeNumber notes that a sequence number is given out.
+// takeNumber records that a sequence number is given out.
 func (s *slice) takeNumber(seq event.SequenceNumber) {
 	if seq <= s.last {
 		panic(fmt.Sprintf("index: message %d stored in slice %v after %d", seq, s.id, s.last))
@@ -163,7 +164,7 @@ func (s *slice) enqueue(ev *event.MessageEnqueued) {
 	}
 }
 
-// session is the slot of a session, which is made when it does not exist.
+// session returns the slot of a session, which it makes if necessary.
 func (s *slice) session(id []byte) uint32 {
 	if s.sessions == nil {
 		s.sessions = newSessions(s)
@@ -178,7 +179,7 @@ func (s *slice) remember(now event.Time, id event.Identity, e acceptedID) {
 	s.history.remember(now, keyOf(&id), e)
 }
 
-// store makes the row of a message that was not there before.
+// store makes the row of a new message.
 func (s *slice) store(seq event.SequenceNumber, r row) {
 	*s.rows.insert(&s.shared.versions, seq) = r
 	s.addBytes(int64(r.size))
@@ -190,7 +191,7 @@ func (s *slice) store(seq event.SequenceNumber, r row) {
 	s.noteExpiry(&r)
 }
 
-// noteExpiry notes when a deliverable message expires.
+// noteExpiry records when a deliverable message expires.
 func (s *slice) noteExpiry(r *row) {
 	if r.expiresAt != 0 && r.expiresAt < s.since && r.deliverable() {
 		s.since = r.expiresAt
@@ -202,7 +203,7 @@ func (s *slice) move(seq event.SequenceNumber, r *row, to State) {
 	s.shift(seq, r, r.marks.moved(r.marks.subQueue(), to))
 }
 
-// shift moves a message to another state, or sub-queue.
+// shift changes the state or the sub-queue of a message.
 func (s *slice) shift(seq event.SequenceNumber, r *row, to marks) {
 	was := *r
 	r.marks = to
@@ -222,11 +223,11 @@ func (s *slice) change(seq event.SequenceNumber, r *row, b event.Blob) {
 	}
 	r.marks |= changed
 	b.Data, b.Tail = nil, nil
-	s.rows.find(seq).addChange(b) // the row may be changed, so its leaf may
+	s.rows.find(seq).addChange(b) // the row may be changed, so its leaf may be as well
 	s.addBytes(int64(b.Size))
 }
 
-// addBytes counts stored bytes, of a subscription with its topic as well.
+// addBytes counts stored bytes, for a subscription also those of its topic.
 func (s *slice) addBytes(n int64) {
 	s.bytes += n
 	if s.owner != nil {

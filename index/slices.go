@@ -6,11 +6,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// sliceTable finds the slices of a partition, and applies what concerns more than one of them: a
-// topic's messages go to slices of its subscriptions, which count towards its size.
+// sliceTable finds the slices of a partition, and applies events that concern more than one of
+// them. A topic's messages are stored in slices of its subscriptions, which count towards its size.
 type sliceTable struct {
 	byID   map[event.Slice]*slice
-	recent *slice // the slice changed last
+	recent *slice // the slice that was last changed
 	shared *sharedTables
 }
 
@@ -18,7 +18,7 @@ func newSliceTable(sh *sharedTables) sliceTable {
 	return sliceTable{byID: map[event.Slice]*slice{}, shared: sh}
 }
 
-// of finds a slice, or makes it, to be changed.
+// of finds a slice, or makes it, for changing.
 func (t *sliceTable) of(id event.Slice) *slice {
 	s := t.find(id)
 	if s == nil {
@@ -35,7 +35,7 @@ func (t *sliceTable) add(s *slice) {
 	t.byID[s.id] = s
 }
 
-// find finds a slice without making it: nil when there is none. It is not to be changed.
+// find finds a slice without making it; nil if there is none. The caller must not change it.
 func (t *sliceTable) find(id event.Slice) *slice {
 	if t.recent != nil && t.recent.id == id {
 		return t.recent
@@ -51,7 +51,7 @@ func (t *sliceTable) setSessionState(at event.Time, ev *event.SessionStateSet) {
 	s.setSessionState(at, ev)
 }
 
-// applyMove applies what moves and transactions have of their own.
+// applyMove applies the events of moves and transactions.
 func (t *sliceTable) applyMove(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.NumbersReserved:
@@ -71,7 +71,7 @@ func (t *sliceTable) applyMove(ev event.Event) {
 	}
 }
 
-// drop drops a slice with everything in it.
+// drop removes a slice with all its contents.
 func (t *sliceTable) drop(id event.Slice) {
 	s := t.byID[id]
 	if s == nil {
@@ -82,7 +82,7 @@ func (t *sliceTable) drop(id event.Slice) {
 		s.owner.owns--
 		s.owner.owned -= s.bytes
 	}
-	if s.owns > 0 { // a topic that goes before its subscriptions
+	if s.owns > 0 { // a topic that is removed before its subscriptions
 		for _, other := range t.byID {
 			if other.owner == s {
 				other.own()
@@ -95,7 +95,7 @@ func (t *sliceTable) drop(id event.Slice) {
 	t.recent = nil
 }
 
-// leaveShared takes the locks and scheduled messages of a slice out of what all slices share.
+// leaveShared removes the locks and scheduled messages of a slice from the shared tables.
 func (s *slice) leaveShared() {
 	s.rows.root.each(0, func(p place) bool {
 		switch r := p.row(); r.marks.state() {

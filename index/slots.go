@@ -2,12 +2,12 @@ package index
 
 import "iter"
 
-// slots is a table of values with a stable number for each; numbers are used again. Slot 0 is never
+// slots is a table of values with a stable number for each. Numbers are reused. Slot 0 is never
 // used.
 type slots[T any] struct {
 	pages[T]
-	end  uint32   // slots there are, used or free, and slot 0
-	free []uint32 // the owner's: a snapshot does not look at it
+	end  uint32   // number of slots, used or free, including slot 0
+	free []uint32 // for the owner; a snapshot does not use it
 }
 
 func (t *slots[T]) at(slot uint32) *T { return t.pages.at(int(slot)) }
@@ -38,7 +38,7 @@ func (t *slots[T]) remove(v *versions, slot uint32) {
 	t.free = append(t.free, slot)
 }
 
-// all yields every slot, those that are free as well.
+// all yields every slot, including free ones.
 func (t *slots[T]) all() iter.Seq2[uint32, *T] {
 	return func(yield func(uint32, *T) bool) {
 		for slot := uint32(1); slot < t.end; slot++ {

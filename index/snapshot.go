@@ -10,20 +10,20 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Snapshot is the state as it was at one moment. Taking one costs the same however large the state
-// is: it shares everything with the index, whose owner copies what it changes from then on, part by
-// part. Any number of goroutines may read it. Several may be open.
+// Snapshot is the state at one moment. Taking one costs the same at any size of the state: it
+// shares everything with the index, whose owner copies each part that changes from then on. Any
+// number of goroutines may read it. Several may be open.
 type Snapshot struct {
 	view
 	version version
 	removed Removals
 	closed  atomic.Bool
 	copied  *atomic.Int64                     // see [versions]
-	before  int64                             // what that was when the snapshot was taken
-	byID    func() map[event.Slice]*keptSlice // made when the first question comes
+	before  int64                             // its value when the snapshot was taken
+	byID    func() map[event.Slice]*keptSlice // made for the first query
 }
 
-// view is what the state consists of: all that a canonical encoding is made from.
+// view is the data of a state: everything from which a canonical encoding is made.
 type view struct {
 	lastAt     event.Time
 	nextOrigin event.OriginID
@@ -42,8 +42,8 @@ func viewOf(x *Index) view {
 	return view{x.lastAt, x.nextOrigin, x.clock, x.Catalogue.last, x.Catalogue.kept, x.Catalogue.history, sh.kept, sh.locks.slots, sh.schedule.slots, sh.transfers}
 }
 
-// Snapshot is the state as it is now. Only the owner takes one. It has to be closed: until then
-// what changes is kept twice.
+// Snapshot returns the current state. Only the owner takes one. It must be closed: until then
+// changed parts are kept twice.
 func (x *Index) Snapshot() *Snapshot {
 	v := &x.shared.versions
 	x.open.release(v)
@@ -55,23 +55,23 @@ func (x *Index) Snapshot() *Snapshot {
 	return s
 }
 
-// Close tells the owner that nobody reads the snapshot any more, and lets go of what only it still
+// Close tells the owner that the snapshot is no longer read, and frees the parts that only it still
 // has. Any goroutine may call it, and more than once.
 func (s *Snapshot) Close() {
 	if !s.closed.Swap(true) {
-		// the owner has the snapshot itself on its list until the next event comes
+		// the owner has the snapshot itself on its list until the next event
 		s.view, s.byID = view{}, nil
 	}
 }
 
-// Copied is how much of the state was kept twice because of open snapshots since this one was
-// taken, bytes, about. Any goroutine may ask.
+// Copied returns about how many bytes of the state were kept twice because of open snapshots since
+// this one was taken. Any goroutine may call it.
 func (s *Snapshot) Copied() int64 { return s.copied.Load() - s.before }
 
-// snapshots are those that are open, by age.
+// snapshots are the open ones, by age.
 type snapshots struct{ list []*Snapshot }
 
-// release lets the owner change in place again what only closed snapshots see.
+// release makes the parts that only closed snapshots see changeable again.
 func (o *snapshots) release(v *versions) {
 	n := len(o.list)
 	o.list = slices.DeleteFunc(o.list, func(s *Snapshot) bool { return s.closed.Load() })
@@ -84,9 +84,9 @@ func (o *snapshots) release(v *versions) {
 	}
 }
 
-// Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns how
-// many bytes that were. It needs little memory: besides the pieces that it writes, some bytes for
-// each entity, slice and session.
+// Encode writes the canonical encoding of the state, as [Index.Encode] makes it, and returns its
+// length in bytes. It needs little memory: besides the pieces that it writes, a few bytes for each
+// entity, slice and session.
 func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
 	e := &stateEncoder{view: &s.view, w: w, dst: make([]byte, 0, pieceSize+pieceSize/16)}
 	e.state()
@@ -94,7 +94,7 @@ func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
 	return e.written, e.err
 }
 
-// sorted is what is kept of each slice, by id.
+// sorted returns the kept part of each slice, by id.
 func (v *view) sorted() (all []*keptSlice) {
 	for _, k := range v.slices.all() {
 		if *k != nil {
@@ -115,7 +115,7 @@ func (v *view) byID() map[event.Slice]*keptSlice {
 	return all
 }
 
-// sorted is the slots of the sessions, by id.
+// sorted returns the slots of the sessions, by id.
 func (t *keptSessions) sorted() (all []uint32) {
 	for slot, r := range t.records.all() {
 		if r.there {

@@ -6,17 +6,17 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Questions to a snapshot have the answers that the index had when it was taken. What they cost may
-// depend on how many messages the slice has, since a snapshot has none of the owner's structures
-// for finding things.
+// Queries of a snapshot have the results that the index had when it was taken. Their cost may
+// depend on the number of messages in the slice, because a snapshot has none of the owner's search
+// structures.
 
-// LastAt is the time of the newest record applied.
+// LastAt returns the time of the newest record applied.
 func (s *Snapshot) LastAt() event.Time { return s.lastAt }
 
-// Entities are those of the catalogue, by id: a topic comes before its subscriptions.
+// Entities returns the entities of the catalogue, by id: a topic comes before its subscriptions.
 func (s *Snapshot) Entities() []Entity { return sortedEntities(&s.entities) }
 
-// Slices are the slices there are, in order.
+// Slices returns the existing slices, in order.
 func (s *Snapshot) Slices() (ids []event.Slice) {
 	for _, k := range s.sorted() {
 		ids = append(ids, k.id)
@@ -24,7 +24,7 @@ func (s *Snapshot) Slices() (ids []event.Slice) {
 	return ids
 }
 
-// Live is the number of messages there are, in all slices.
+// Live returns the number of live messages in all slices.
 func (s *Snapshot) Live() (n int) {
 	for _, k := range s.byID() {
 		n += k.live()
@@ -32,7 +32,7 @@ func (s *Snapshot) Live() (n int) {
 	return n
 }
 
-// Count is the number of messages of a sub-queue in a state.
+// Count returns the number of messages of a sub-queue in a state.
 func (s *Snapshot) Count(id event.Slice, q event.SubQueue, st State) int {
 	if k := s.byID()[id]; k != nil {
 		return int(k.count[q][st])
@@ -40,7 +40,7 @@ func (s *Snapshot) Count(id event.Slice, q event.SubQueue, st State) int {
 	return 0
 }
 
-// Bytes is what [Index.Bytes] is.
+// Bytes returns the same as [Index.Bytes].
 func (s *Snapshot) Bytes(id event.Slice) (n int64) {
 	k := s.byID()[id]
 	if k == nil {
@@ -82,13 +82,13 @@ func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceN
 	}
 }
 
-// Sessions are those of a slice, by id.
+// Sessions returns the sessions of a slice, by id.
 func (s *Snapshot) Sessions(id event.Slice) (all []Session) {
 	k := s.byID()[id]
 	if k == nil || k.names == nil {
 		return nil
 	}
-	at := make([]int, k.names.records.end) // in all, by slot
+	at := make([]int, k.names.records.end) // indexes into all, by slot
 	for _, slot := range k.names.sorted() {
 		at[slot] = len(all)
 		all = append(all, k.names.describe(slot, &s.locks))

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Soonest is a time before which no deliverable message of the main queue expires;
-// [event.EndOfTime] when none does.
+// Soonest returns a time before which no deliverable message of the main queue expires;
+// [event.EndOfTime] if none does.
 func (x *Index) Soonest(id event.Slice) event.Time {
 	if s := x.slices.find(id); s != nil {
 		return s.soonest
@@ -15,8 +15,8 @@ func (x *Index) Soonest(id event.Slice) event.Time {
 	return event.EndOfTime
 }
 
-// Front returns the expired messages at the head of the main queue: those in front of the first one
-// that has not expired, at most limit.
+// Front returns the expired messages at the head of the main queue, before the first one that has
+// not expired, at most limit.
 func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Message) {
 	s := x.slices.find(id)
 	if s == nil {
@@ -32,7 +32,7 @@ func (x *Index) Front(id event.Slice, now event.Time, limit int) (found []Messag
 	return found
 }
 
-// FrontOf is [Index.Front] for one session.
+// FrontOf does the same as [Index.Front] for one session.
 func (x *Index) FrontOf(id event.Slice, name []byte, now event.Time, limit int) (found []Message) {
 	s, ses := x.slices.session(id, name)
 	if ses == nil || s.sessions.first(ses) == 0 {
@@ -64,18 +64,18 @@ func (t *sessions) readyOf(ses *session) iter.Seq[event.SequenceNumber] {
 	}
 }
 
-// Sweep is one pass over the deliverable messages of a slice's main queue in search of expired
-// ones, in steps.
+// Sweep is one pass over the deliverable messages of a slice's main queue to find expired ones, in
+// steps.
 type Sweep struct {
 	Slice   event.Slice
 	next    event.SequenceNumber
-	soonest event.Time // of those looked at that have not expired
+	soonest event.Time // of the examined ones that have not expired
 	begun   bool
 }
 
-// Step looks at up to examine messages and returns the expired ones, at most limit. The pass is
-// over when done; then the slice knows when to look again: unlike other queries, a step writes down
-// what it found.
+// Step examines up to examine messages and returns the expired ones, at most limit. done means that
+// the pass is complete. Then the slice knows when to look again: unlike other queries, a step
+// stores its result.
 func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Message, done bool) {
 	s := x.slices.find(w.Slice)
 	if s == nil {
@@ -83,7 +83,7 @@ func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Mess
 	}
 	if !w.begun {
 		w.begun, w.soonest = true, event.EndOfTime
-		s.since = event.EndOfTime // what comes from now on makes it earlier
+		s.since = event.EndOfTime // messages added from now on make it earlier
 	}
 	c := s.members[event.Main][Active].from(w.next)
 	for ; examine > 0 && len(found) < limit && c.hasNext(); examine-- {
@@ -101,6 +101,6 @@ func (x *Index) Step(w *Sweep, now event.Time, examine, limit int) (found []Mess
 	if c.hasNext() {
 		return found, false
 	}
-	s.soonest = min(s.since, w.soonest) // a pass that does not come to its end leaves it as it was
+	s.soonest = min(s.since, w.soonest) // an incomplete pass leaves it unchanged
 	return found, true
 }

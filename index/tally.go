@@ -2,18 +2,18 @@ package index
 
 import "github.com/ledgerbus/ledgerbus/log/event"
 
-// Tally is the counts of an entity's slices, as its manager is shown them, now or at an instant of
-// the past.
+// Tally has the counts of an entity's slices, as shown to its manager, now or at an instant of the
+// past.
 type Tally struct {
-	Active             int // in the main queue, locked and deferred ones included
-	DeadLetter         int // those that wait to be forwarded included
+	Active             int // in the main queue, including locked and deferred ones
+	DeadLetter         int // including those that wait to be forwarded
 	TransferDeadLetter int
 	Transfer           int // from the main queue to another entity
 	Scheduled          int
 	Bytes              int64 // of the slices themselves, see [Index.Bytes]
 }
 
-// CountSource is what a tally is made from: an [Index] or a [Snapshot].
+// CountSource is the source of a tally's counts: an [Index] or a [Snapshot].
 type CountSource interface {
 	Count(id event.Slice, q event.SubQueue, st State) int
 	Bytes(id event.Slice) int64

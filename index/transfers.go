@@ -6,7 +6,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// transfer is what is kept of a message in transfer, beside its row.
+// transfer is the data of a message in transfer besides its row.
 type transfer struct {
 	slice       event.Slice
 	sequence    event.SequenceNumber
@@ -17,16 +17,16 @@ type transfer struct {
 
 const triggers = int(event.TriggerVia) + 1
 
-// openTransfers finds the messages in transfer of one slice. It follows from the rows, so nothing of it is
+// openTransfers finds the messages in transfer of one slice. It follows from the rows and is not
 // encoded.
 type openTransfers struct {
 	slots map[event.TransferNumber]uint32
 	to    map[event.EntityID]*destinationTransfers
 	open  [triggers]int
-	bytes [triggers]int64 // with property changes
+	bytes [triggers]int64 // including property changes
 }
 
-// destinationTransfers are the numbers of the open transfers to one destination.
+// destinationTransfers has the numbers of the open transfers to one destination.
 type destinationTransfers struct {
 	numbers set
 	count   uint32
@@ -36,7 +36,7 @@ func newMoving() *openTransfers {
 	return &openTransfers{slots: map[event.TransferNumber]uint32{}, to: map[event.EntityID]*destinationTransfers{}}
 }
 
-// find is the slot of an open transfer; 0: there is none.
+// find returns the slot of an open transfer; 0: there is none.
 func (m *openTransfers) find(n event.TransferNumber) uint32 {
 	if m == nil {
 		return 0
@@ -44,10 +44,11 @@ func (m *openTransfers) find(n event.TransferNumber) uint32 {
 	return m.slots[n]
 }
 
-// departures applies what happens to the messages that leave a slice.
+// departures applies events about messages that leave a slice.
 type departures struct{ *slice }
 
-// openTransfer notes that a message with a number that is given out is in transfer, and returns its slot.
+// openTransfer records that a message is in transfer under a number that was given out, and returns
+// its slot.
 func (s departures) openTransfer(t transfer, size int64) uint32 {
 	if s.moving == nil {
 		s.moving = newMoving()
@@ -66,7 +67,7 @@ func (s departures) openTransfer(t transfer, size int64) uint32 {
 	return slot
 }
 
-// closeTransfer is the opposite: the transfer is over.
+// closeTransfer records that a transfer is settled.
 func (s departures) closeTransfer(slot uint32, size int64) {
 	m, t := s.moving, *s.shared.transfers.at(slot)
 	delete(m.slots, t.number)
@@ -79,11 +80,11 @@ func (s departures) closeTransfer(slot uint32, size int64) {
 	m.bytes[t.trigger] -= size
 	s.shared.transfers.remove(&s.shared.versions, slot)
 	if len(m.slots) == 0 {
-		s.moving = nil // maps do not give memory back
+		s.moving = nil // maps do not free memory
 	}
 }
 
-// takeTransferNumber notes that a transfer number is given out.
+// takeTransferNumber records that a transfer number is given out.
 func (s departures) takeTransferNumber(n event.TransferNumber, ev event.Event) {
 	if n != s.given+1 {
 		panic(fmt.Sprintf("index: %T with transfer %d in slice %v after %d", ev, n, s.id, s.given))
@@ -91,7 +92,7 @@ func (s departures) takeTransferNumber(n event.TransferNumber, ev event.Event) {
 	s.given = n
 }
 
-// storedBytes is the size of a message with its property changes, bytes.
+// storedBytes returns the size of a message with its property changes, bytes.
 func (s departures) storedBytes(seq event.SequenceNumber, r *row) int64 {
 	n := int64(r.size)
 	if r.marks.has(changed) {
@@ -102,7 +103,7 @@ func (s departures) storedBytes(seq event.SequenceNumber, r *row) int64 {
 	return n
 }
 
-// start puts messages in transfer where they are.
+// start puts messages in transfer at their place.
 func (s departures) start(ev *event.TransferStarted) {
 	from := event.Main
 	if ev.Trigger == event.TriggerDeadLetter {
@@ -131,8 +132,8 @@ func (s departures) handOver(ev *event.MessageHandedOver) {
 	})
 }
 
-// end ends an open transfer and returns what it was and the row of its message, which the caller
-// moves on.
+// end ends an open transfer and returns it with the row of its message, whose state the caller
+// changes.
 func (s departures) end(n event.TransferNumber, ev event.Event) (transfer, *row) {
 	slot := s.moving.find(n)
 	if slot == 0 {
@@ -152,9 +153,9 @@ func (s departures) finish(ev *event.TransfersFinished) {
 	}
 }
 
-// fail puts a message into a dead-letter queue. A message that was to leave that queue stays there
-// from now on, since the destination would not take it the next time either; unless the destination
-// was gone, which says nothing about the next one.
+// fail puts a message into a dead-letter queue. A message that was leaving that queue stays there
+// from now on, because the destination would not accept it the next time either. If the destination
+// was deleted, it does not stay, because the next destination may accept it.
 func (s departures) fail(ev *event.TransferFailed) {
 	t, r := s.end(ev.Number, ev)
 	if ev.Sequence != 0 && ev.Sequence != t.sequence {
@@ -164,7 +165,7 @@ func (s departures) fail(ev *event.TransferFailed) {
 	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter && ev.Why != event.RefusedGone || r.marks.has(stays)))
 }
 
-// rowAtRest is the row of a message that is not in transfer.
+// rowAtRest returns the row of a message that is not in transfer.
 func rowAtRest(s *slice, seq event.SequenceNumber, ev event.Event) *row {
 	r := s.must(seq, ev)
 	if r.marks.state() == Transferring {

@@ -13,64 +13,66 @@ const (
 	fan     = 1 << fanBits
 )
 
-// node is a part of the tree in which the rows of a slice stand by sequence number: a leaf has the
-// rows of up to 64 messages whose numbers differ in the last six bits, a branch has up to 64 nodes
-// that differ in the six bits above theirs. The root is the lowest node that has all numbers: with
-// few messages it is a leaf. Snapshots share nodes; [versions] says which may be changed in place.
+// node is a part of the tree of a slice's rows by sequence number. A leaf has the rows of up to 64
+// messages whose numbers differ in the last six bits. A branch has up to 64 nodes that differ in
+// the six bits above theirs. The root is the lowest node that has all numbers: with few messages it
+// is a leaf. Snapshots share nodes; [versions] says which may be changed in place.
 type node struct {
-	number uint64  // what all sequence numbers in it begin with: each without its last span() bits
-	made   version // the node, and what it points to but for kids
+	// common beginning of all sequence numbers in it: each without its last span() bits
+	number uint64
+	made   version // of the node, and of the data it points to, except kids
 	level  uint8   // 0: a leaf
-	live   uint64  // of a leaf, the messages there are; of a branch, its kids
+	live   uint64  // of a leaf, the existing messages; of a branch, its kids
 	kids   *[fan]*node
-	// of a leaf, for which numbers there is room in rows: the live ones and some that are gone
+	// of a leaf, the numbers with room in rows: the live ones and some removed ones
 	used  uint64
 	rows  []row  // of a leaf, one for each bit of used
 	extra *extra // of a leaf, if it has any
 }
 
-// extra is what few leaves have to keep.
+// extra is data that only a few leaves have.
 type extra struct {
 	origins origins
 	changes []change
 	sources []deadLetterSource
 }
 
-// origins are the numbers that messages of a leaf had in the entity that they were sent to.
-// Messages that came one after the other from one entity have numbers that differ from ours by a
-// constant, so most leaves need no list.
+// origins are the numbers of a leaf's messages in the entity where they were sent. Consecutive
+// messages from one entity have numbers there that differ from the numbers here by a constant, so
+// most leaves need no list.
 type origins struct {
-	// messages whose number there is ours plus apart, by the last bits of ours
+	// messages whose number there is the number here plus apart, by the last bits of the number
+	// here
 	alike uint64
-	apart event.SequenceNumber // it wraps
-	// nil, or for each row the number of one that is not alike; 0: it was sent here
+	apart event.SequenceNumber // wraps around
+	// nil, or for each row its number if it is not in alike; 0: it was sent here
 	others []event.SequenceNumber
 }
 
-// deadLetterSource is the entity out of whose dead-letter queue a message came.
+// deadLetterSource is the entity from whose dead-letter queue a message came.
 type deadLetterSource struct {
-	at   uint8 // which of the leaf's
+	at   uint8 // number in the leaf
 	path string
 }
 
-// change is the property changes of a message, oldest first.
+// change has the property changes of a message, oldest first.
 type change struct {
-	at    uint8 // which of the leaf's
+	at    uint8 // number in the leaf
 	blobs []event.Blob
 }
 
-// span is by how many bits the numbers in a node differ.
+// span returns by how many bits the numbers in a node differ.
 func (n *node) span() int { return fanBits * (int(n.level) + 1) }
 
-// has reports whether a sequence number is among those that a node is for.
+// has reports whether a node is for a sequence number.
 func (n *node) has(seq event.SequenceNumber) bool { return uint64(seq)>>n.span() == n.number }
 
-// kid is the place of a sequence number among the kids of a branch.
+// kid returns the place of a sequence number among the kids of a branch.
 func (n *node) kid(seq event.SequenceNumber) int {
 	return int(uint64(seq) >> (fanBits * int(n.level)) & (fan - 1))
 }
 
-// leaf is the leaf for a sequence number, or nil.
+// leaf returns the leaf for a sequence number, or nil.
 func (n *node) leaf(seq event.SequenceNumber) *node {
 	if n == nil || !n.has(seq) {
 		return nil
@@ -81,10 +83,10 @@ func (n *node) leaf(seq event.SequenceNumber) *node {
 	return n
 }
 
-// place is where the row of a live message stands. It is none without a leaf.
+// place is the place of a live message's row. Without a leaf it is none.
 type place struct {
 	leaf *node
-	at   uint8 // which of the leaf's
+	at   uint8 // number in the leaf
 }
 
 func (p place) rank() int { return bits.OnesCount64(p.leaf.used & (1<<p.at - 1)) }
@@ -93,7 +95,7 @@ func (p place) sequence() event.SequenceNumber {
 	return event.SequenceNumber(p.leaf.number<<fanBits | uint64(p.at))
 }
 
-// row is that of the message; nil when there is none.
+// row returns the row of the message; nil if there is none.
 func (p place) row() *row {
 	if p.leaf == nil {
 		return nil
@@ -101,8 +103,7 @@ func (p place) row() *row {
 	return &p.leaf.rows[p.rank()]
 }
 
-// origin is the number that the message had in the entity that it was sent to; 0 when that was this
-// one.
+// origin returns the message's number in the entity where it was sent; 0 if it was sent here.
 func (p place) origin() event.SequenceNumber {
 	switch e := p.leaf.extra; {
 	case e == nil:
@@ -115,7 +116,7 @@ func (p place) origin() event.SequenceNumber {
 	return 0
 }
 
-// source is the path of the entity out of whose dead-letter queue the message came; "": of none.
+// source returns the path of the entity from whose dead-letter queue the message came; "": of none.
 func (p place) source() string {
 	if e := p.leaf.extra; e != nil {
 		if i := slices.IndexFunc(e.sources, func(s deadLetterSource) bool { return s.at == p.at }); i >= 0 {
@@ -125,7 +126,7 @@ func (p place) source() string {
 	return ""
 }
 
-// changes are the message's property changes. They are not to be changed.
+// changes returns the message's property changes. The caller must not change them.
 func (p place) changes() []event.Blob {
 	if e := p.leaf.extra; e != nil {
 		if i := slices.IndexFunc(e.changes, func(c change) bool { return c.at == p.at }); i >= 0 {
@@ -135,7 +136,7 @@ func (p place) changes() []event.Blob {
 	return nil
 }
 
-// each yields the live messages from a number on, in order, and reports whether that was all of
+// each yields the live messages from a number on, in order, and reports whether it yielded all of
 // them.
 func (n *node) each(from event.SequenceNumber, yield func(place) bool) bool {
 	if n == nil {
@@ -183,8 +184,8 @@ func (n *node) own(v *versions) *node {
 	return &c
 }
 
-// insert makes the row of a new message. The leaf's newest messages come last in it, so it seldom
-// has to move others.
+// insert makes the row of a new message. The newest messages are last in a leaf, so it seldom has
+// to move others.
 func (n *node) insert(seq event.SequenceNumber) *row {
 	p := place{n, uint8(seq & (fan - 1))}
 	bit, i := uint64(1)<<p.at, p.rank()
@@ -214,7 +215,7 @@ func (n *node) insert(seq event.SequenceNumber) *row {
 	return &n.rows[i]
 }
 
-// pack removes the rows of messages that are gone, to make room for others.
+// pack removes the rows of removed messages, to make room for others.
 func (n *node) pack() {
 	from, to := 0, 0
 	for left := n.used; left != 0; left &= left - 1 {
@@ -233,7 +234,7 @@ func (n *node) pack() {
 	}
 }
 
-// remove takes a message out, and most of the room when little of it is used.
+// remove removes a message, and most of the room if little of it is used.
 func (n *node) remove(seq event.SequenceNumber) {
 	p := place{n, uint8(seq & (fan - 1))}
 	*p.row() = row{}
@@ -247,7 +248,7 @@ func (n *node) remove(seq event.SequenceNumber) {
 	}
 	n.live &^= 1 << p.at
 	few := 4
-	if n.used>>(fan-1) == 0 { // more messages will come
+	if n.used>>(fan-1) == 0 { // more messages will follow
 		few = 16
 	}
 	if left := bits.OnesCount64(n.live); cap(n.rows) >= 16 && left > 0 && left*few <= len(n.rows) {
@@ -259,13 +260,14 @@ func (n *node) remove(seq event.SequenceNumber) {
 	}
 }
 
-// rows are the live messages of a slice.
+// rows has the live messages of a slice.
 type rows struct {
-	root   *node
-	recent *node // the leaf changed last, nil or still in the tree: the owner begins with it
+	root *node
+	// the leaf that was last changed, nil or still in the tree: the owner begins with it
+	recent *node
 }
 
-// find returns where the row of a live message stands.
+// find returns the place of a live message's row.
 func (t *rows) find(seq event.SequenceNumber) (p place) {
 	l := t.recent
 	if l == nil || !l.has(seq) {
@@ -282,8 +284,8 @@ func (t *rows) insert(v *versions, seq event.SequenceNumber) *row {
 	return t.leaf(v, seq, true).insert(seq)
 }
 
-// leaf is the leaf for a sequence number, to be changed; nil when there is none and none is to be
-// made.
+// leaf returns the leaf for a sequence number for changing; nil if there is none and create is
+// false.
 func (t *rows) leaf(v *versions, seq event.SequenceNumber, create bool) *node {
 	if t.recent != nil && v.isOwned(t.recent.made) && t.recent.has(seq) {
 		return t.recent
@@ -313,12 +315,12 @@ func (t *rows) leaf(v *versions, seq event.SequenceNumber, create bool) *node {
 	return n
 }
 
-// reach makes a root that is for a sequence number, too.
+// reach makes a root that also covers a sequence number.
 func (t *rows) reach(v *versions, seq event.SequenceNumber) {
 	switch {
 	case t.root == nil:
 		t.root = t.newNode(v, seq, 0)
-	case t.root.live == 0 && !t.root.has(seq): // an empty leaf is left of messages that are gone
+	case t.root.live == 0 && !t.root.has(seq): // an empty leaf is left of removed messages
 		t.root = t.root.own(v)
 		t.root.number = uint64(seq) >> fanBits
 	}
@@ -330,8 +332,8 @@ func (t *rows) reach(v *versions, seq event.SequenceNumber) {
 	}
 }
 
-// newNode makes a node for a sequence number. A leaf behind a full one gets full as well, most
-// likely.
+// newNode makes a node for a sequence number. A leaf after a full one most likely gets full as
+// well.
 func (t *rows) newNode(v *versions, seq event.SequenceNumber, level uint8) *node {
 	n := &node{level: level, made: v.now}
 	n.number = uint64(seq) >> n.span()
@@ -344,7 +346,7 @@ func (t *rows) newNode(v *versions, seq event.SequenceNumber, level uint8) *node
 	return n
 }
 
-// edit returns the row of a live message, to be changed; nil when there is none.
+// edit returns the row of a live message for changing; nil if there is none.
 func (t *rows) edit(v *versions, seq event.SequenceNumber) *row {
 	l := t.leaf(v, seq, false)
 	if l == nil || l.live>>(seq&(fan-1))&1 == 0 {
@@ -353,7 +355,7 @@ func (t *rows) edit(v *versions, seq event.SequenceNumber) *row {
 	return place{l, uint8(seq & (fan - 1))}.row()
 }
 
-// remove takes the row of a message out of the tree, and what is empty then.
+// remove removes the row of a message from the tree, and nodes that are empty afterwards.
 func (t *rows) remove(v *versions, seq event.SequenceNumber) {
 	l := t.leaf(v, seq, false)
 	l.remove(seq)
@@ -381,7 +383,7 @@ func (t *rows) remove(v *versions, seq event.SequenceNumber) {
 	}
 }
 
-// setOrigin notes the number that a message had in the entity that it was sent to.
+// setOrigin sets the number of a message in the entity where it was sent.
 func (p place) setOrigin(origin event.SequenceNumber) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)
@@ -402,7 +404,7 @@ func (p place) setOrigin(origin event.SequenceNumber) {
 	o.others[p.rank()] = origin
 }
 
-// setSource notes out of which entity's dead-letter queue a message came.
+// setSource sets the entity from whose dead-letter queue a message came.
 func (p place) setSource(path string) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)
@@ -410,7 +412,7 @@ func (p place) setSource(path string) {
 	p.leaf.extra.sources = append(p.leaf.extra.sources, deadLetterSource{p.at, path})
 }
 
-// addChange notes another property change of a message.
+// addChange adds a property change of a message.
 func (p place) addChange(b event.Blob) {
 	if p.leaf.extra == nil {
 		p.leaf.extra = new(extra)
@@ -421,6 +423,6 @@ func (p place) addChange(b event.Blob) {
 		i = len(e.changes)
 		e.changes = append(e.changes, change{at: p.at})
 	}
-	// a snapshot may have the ones so far
+	// a snapshot may have the previous ones
 	e.changes[i].blobs = append(slices.Clip(e.changes[i].blobs), b)
 }

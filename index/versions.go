@@ -3,18 +3,18 @@ package index
 import "sync/atomic"
 
 // version numbers the states between two snapshots. Everything that a snapshot may share with the
-// index has the version in which it was made: the owner changes in place what no open snapshot can
+// index has the version in which it was made. The owner changes in place what no open snapshot can
 // see, and copies everything else first.
 type version uint32
 
-// versions tells what may be changed.
+// versions decides what may be changed.
 type versions struct {
-	now version // what is made now is of this one
-	// of the newest snapshot that is open: it sees everything up to this one; 0: there is none
+	now version // version of everything that is made now
+	// version of the newest open snapshot, which sees everything up to it; 0: there is none
 	frozen version
-	// how much was copied so far because a snapshot sees it, bytes; others read it
+	// bytes copied so far because a snapshot sees them; others read it
 	copied atomic.Int64
 }
 
-// isOwned reports whether something that was made in a version may be changed in place.
+// isOwned reports whether data that was made in a version may be changed in place.
 func (v *versions) isOwned(made version) bool { return made > v.frozen }

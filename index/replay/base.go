@@ -15,14 +15,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// How a base is written and read (docs/log-format.md 3.3): records of one event each, and in front
-// of each its length.
+// This file writes and reads a base (docs/log-format.md 3.3): records of one event each, with a
+// length before each.
 
-// maxBaseRecord is how long a record of a base may be, bytes.
+// maxBaseRecord is the longest record of a base, bytes.
 const maxBaseRecord = 1 << 26
 
-// WriteBase writes the records of a base: the events that give a state, as [index.Snapshot.Base]
-// has them, the newest event before which was at a time.
+// WriteBase writes the records of a base: events that contain a state, as [index.Snapshot.Base]
+// yields them. at is the time of the newest event before the base.
 func WriteBase(ctx context.Context, events iter.Seq[event.Event], at event.Time, w io.Writer) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	var record, length []byte
@@ -44,7 +44,7 @@ func WriteBase(ctx context.Context, events iter.Seq[event.Event], at event.Time,
 	return out.Flush()
 }
 
-// readBase makes the state that a base gives. See, unless nil, is shown each of its events.
+// readBase makes the state in a base. see, unless nil, is called with each of its events.
 func readBase(ctx context.Context, r io.Reader, see func(event.Event)) (x *index.Index, err error) {
 	number := 0
 	defer func() {
@@ -95,7 +95,7 @@ func readBase(ctx context.Context, r io.Reader, see func(event.Event)) (x *index
 	}
 }
 
-// take reads n bytes. It allocates memory only as they come, since n may be damaged.
+// take reads n bytes. It allocates memory only as they arrive, because n may be damaged.
 func take(r io.Reader, buf []byte, n int) ([]byte, error) {
 	for n > len(buf) {
 		at, piece := len(buf), min(n-len(buf), 1<<20)
@@ -107,8 +107,8 @@ func take(r io.Reader, buf []byte, n int) ([]byte, error) {
 	return buf, nil
 }
 
-// loadBase is the state that the base of a log gives, or the empty one of a log without, and where
-// it stands. What is wrong with it is an [*Error].
+// loadBase returns the state in the base of a log and its place, or the empty state of a log
+// without a base. Its error is an [*Error].
 func loadBase(ctx context.Context, r log.Reader, see func(event.Event)) (x *index.Index, at event.LSN, err error) {
 	b, ok := r.(log.Bases)
 	if !ok {
@@ -132,13 +132,13 @@ func loadBase(ctx context.Context, r log.Reader, see func(event.Event)) (x *inde
 	return x, info.LSN, nil
 }
 
-// hashOf is the hash of a state. It needs little memory.
+// hashOf returns the hash of a state. It needs little memory.
 func hashOf(x *index.Index) (sum [sha256.Size]byte) {
 	s := x.Snapshot()
 	defer s.Close()
 	h := sha256.New()
 	if _, err := s.Encode(h); err != nil {
-		panic(err) // a hash takes everything
+		panic(err) // a hash accepts everything
 	}
 	h.Sum(sum[:0])
 	return sum

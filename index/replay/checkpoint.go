@@ -10,8 +10,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// maxAhead is how many bytes are allocated at most on the word of a checkpoint's size. For a larger
-// state the buffer grows as it is read.
+// maxAhead is the largest number of bytes allocated because of the size in a checkpoint. For a
+// larger state the buffer grows as it is read.
 const maxAhead = 256 << 20
 
 // load reads and decodes the state of a checkpoint.
@@ -22,7 +22,7 @@ func load(p log.Checkpoints, c log.CheckpointInfo) (*index.Index, error) {
 	}
 	defer r.Close()
 	var buf bytes.Buffer
-	buf.Grow(int(min(c.Size, maxAhead)) + bytes.MinRead) // with room to find the end in
+	buf.Grow(int(min(c.Size, maxAhead)) + bytes.MinRead) // with room to find the end
 	if _, err := buf.ReadFrom(r); err != nil {
 		return nil, err
 	}
@@ -35,8 +35,8 @@ func load(p log.Checkpoints, c log.CheckpointInfo) (*index.Index, error) {
 	return index.Decode(state)
 }
 
-// Usable reads a checkpoint that was opened, to the end, which compares its checksums, and says why
-// no replay can begin there; nil when one can. It holds nothing of it.
+// Usable reads an opened checkpoint to the end, which compares its checksums. It returns why no
+// replay can begin there; nil when one can. It keeps nothing of it.
 func Usable(r io.Reader) error {
 	var first [1]byte
 	if _, err := io.ReadFull(r, first[:]); err != nil {
@@ -48,7 +48,7 @@ func Usable(r io.Reader) error {
 	return checkEncoding(first[0])
 }
 
-// Current reports whether a checkpoint is in the encoding of this version, and so of use to it. It
+// Current reports whether a checkpoint is in the encoding of this version, and therefore usable. It
 // reads no more than that.
 func Current(p log.Checkpoints, at event.LSN) bool {
 	r, err := p.OpenCheckpoint(at)
@@ -61,8 +61,7 @@ func Current(p log.Checkpoints, at event.LSN) bool {
 	return err == nil && checkEncoding(first[0]) == nil
 }
 
-// checkEncoding refuses a state whose encoding is of another program: it is no use to this one, and no
-// damage.
+// checkEncoding refuses a state in the encoding of another version, which is not damage.
 func checkEncoding(version byte) error {
 	if version == index.EncodingVersion {
 		return nil

@@ -14,18 +14,21 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// worthRatio is how many times its own size a base must free (decision 48), as checkpoints, too,
-// must be worth their size.
+// worthRatio is how many times its own size a base must free (decision 48). Checkpoints must be
+// worth their size as well.
 const worthRatio = 16
 
-// Cut gives the space of history back: it removes sealed files and chapters that end in front of a
-// base, which is at or before upTo. Of those with bodies that are still needed these alone stay, or
-// all of the file does, and chapters behind it, where they are much of it ([log.Bases]). It makes
-// the base from the newest usable checkpoint, when the log has none or when another one would free
-// much more: 16 times the size of the base, or anything at all when forced. It takes long, works
-// beside the partition, which may be read and written meanwhile, and can be tried again after an
-// error and after the process died. It returns how many bytes were freed. An error that wraps
-// [log.ErrHeld] or [log.ErrTooLittle] only says what stands in the way: nothing is wrong.
+// Cut frees the space of history. It removes sealed files and chapters that end before a base,
+// which is at or before upTo. If a few bodies of a file are still needed, only they stay. If many
+// are, the whole file stays, and so do all later chapters ([log.Bases]).
+//
+// Cut makes the base from the newest usable checkpoint if the log has no base, or if another one
+// would free much more: 16 times the size of the base, or any amount when forced. It takes long and
+// works beside the partition, which may be read and written meanwhile. It can be repeated after an
+// error and after the process died.
+//
+// It returns how many bytes were freed. An error that wraps [log.ErrHeld] or [log.ErrTooLittle]
+// only says why it could free nothing: nothing is wrong.
 func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (freed int64, err error) {
 	b, ok := p.(log.Bases)
 	if !ok {
@@ -42,33 +45,32 @@ func Cut(ctx context.Context, p log.Partition, upTo event.LSN, forced bool) (fre
 	}
 	c.order()
 	return b.DropFiles(ctx, func(first, end event.LSN) (all bool, bodies []log.KeptBody) {
-		if end > upTo { // the base may be of a time when less was to be kept
+		if end > upTo { // the base may be from a time with a shorter retention
 			return true, nil
 		}
 		return c.needs(first, end)
 	})
 }
 
-// maxKept is how many bodies are held at a time that the base needs of files in front of it: 16
-// MiB.
+// maxKept is how many needed bodies of files before the base are held in memory at a time: 16 MiB.
 const maxKept = 1 << 19
 
 type cut struct {
 	log   log.Partition
 	bases log.Bases
-	files []fileNeeds // in front of the base, by address
-	held  int         // bodies of all of them
-	most  int         // that may be held
+	files []fileNeeds // before the base, by address
+	held  int         // number of bodies of all of them
+	most  int         // largest number of bodies
 }
 
-// fileNeeds is what the base needs of a file, or of a chapter, which may be several.
+// fileNeeds is what the base needs of a file, or of a chapter, which may have several files.
 type fileNeeds struct {
 	first, end event.LSN
 	bodies     []log.KeptBody
 	all        bool // too much of it for a list
 }
 
-// next is the checkpoint to make a base of, if that is worth it: the newest one that can be used.
+// next returns the checkpoint for a new base, if one is worth it: the newest usable one.
 func (c *cut) next(upTo event.LSN, forced bool) (log.CheckpointInfo, bool) {
 	has, _ := c.bases.Base()
 	for _, ckpt := range c.log.Checkpoints() { // newest first
@@ -86,12 +88,12 @@ func (c *cut) next(upTo event.LSN, forced bool) (log.CheckpointInfo, bool) {
 	return log.CheckpointInfo{}, false
 }
 
-// gain is how many bytes a base at an LSN would give back: of files that are not only there for
+// gain returns how many bytes a base at an LSN would free: of files that are not kept only for
 // their bodies.
 func (c *cut) gain(at event.LSN) (bytes int64) {
 	first, _ := c.log.Bounds()
 	list := c.log.Segments()
-	chapter := int64(0) // bytes of the one that is not sealed, as far as the loop has come
+	chapter := int64(0) // bytes of the current unsealed chapter so far
 	for i, s := range list {
 		switch {
 		case s.First < first:
@@ -110,8 +112,8 @@ func (c *cut) gain(at event.LSN) (bytes int64) {
 	return bytes
 }
 
-// usable reports whether a replay can be compared with a checkpoint: one in the encoding of another
-// version has another hash.
+// usable reports whether a replay can be compared with a checkpoint. A checkpoint in the encoding
+// of another version has another hash.
 func (c *cut) usable(ckpt log.CheckpointInfo) bool {
 	r, err := c.log.OpenCheckpoint(ckpt.LSN)
 	if err != nil {
@@ -123,7 +125,7 @@ func (c *cut) usable(ckpt log.CheckpointInfo) bool {
 	return err == nil && checkEncoding(first[0]) == nil
 }
 
-// make makes a base of a checkpoint, which a replay has to come to.
+// make makes a base from a checkpoint. A replay must yield the same state.
 func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 	s := Begin(c.log)
 	if err := s.applyUntil(ctx, of.LSN); err != nil {
@@ -138,7 +140,7 @@ func (c *cut) make(ctx context.Context, of log.CheckpointInfo) error {
 		state := s.Index.Snapshot()
 		err := WriteBase(ctx, state.Base(), s.Index.LastAt(), w)
 		state.Close()
-		s.Index = nil // makes room in memory for the state that is read back
+		s.Index = nil // frees memory for the state that is read back
 		return err
 	}
 	return c.bases.SaveBase(ctx, info, write, func(r io.Reader) error {
@@ -157,14 +159,14 @@ func (c *cut) look(ctx context.Context) error {
 		return fmt.Errorf("%w: partition %d has no checkpoint that is worth making a base from", log.ErrTooLittle, c.log.ID())
 	}
 	c.begin(has.LSN)
-	if len(c.files) == 0 { // nothing to look for
+	if len(c.files) == 0 { // no files to check
 		return nil
 	}
 	_, _, err := loadBase(ctx, c.log, c.see)
 	return err
 }
 
-// begin notes which files there are in front of a base.
+// begin lists the files before a base.
 func (c *cut) begin(at event.LSN) {
 	c.files, c.held, c.most = nil, 0, cmp.Or(c.most, maxKept)
 	chapter := uint32(0)
@@ -180,7 +182,7 @@ func (c *cut) begin(at event.LSN) {
 	}
 }
 
-// see notes what an event of the base needs.
+// see records the needs of an event of the base.
 func (c *cut) see(ev event.Event) {
 	switch ev := ev.(type) {
 	case *event.RowsRestored:
@@ -215,8 +217,8 @@ func (c *cut) need(b event.BodyRef, of event.Slice, number event.SequenceNumber)
 	}
 }
 
-// order puts the bodies of each file in order, each once. Of a file of which they are more than
-// half nothing else is known.
+// order sorts the bodies of each file and removes duplicates. A file of which more than half is
+// needed is marked as needed whole.
 func (c *cut) order() {
 	c.held = 0
 	for i := range c.files {
@@ -234,8 +236,8 @@ func (c *cut) order() {
 	}
 }
 
-// shrink forgets the bodies of the last files until there are no more than most of them all. Those
-// files stay whole this time.
+// shrink drops the bodies of the last files until at most most are left. Those files stay whole
+// this time.
 func (c *cut) shrink(most int) {
 	for i := len(c.files) - 1; i >= 0 && c.held > most; i-- {
 		f := &c.files[i]
@@ -246,8 +248,8 @@ func (c *cut) shrink(most int) {
 	}
 }
 
-// needs is what the base needs of a file. One that was not there when the base was looked at is
-// needed as it is.
+// needs returns what the base needs of a file. A file that did not exist when the base was read is
+// needed whole.
 func (c *cut) needs(first, end event.LSN) (all bool, bodies []log.KeptBody) {
 	i := sort.Search(len(c.files), func(i int) bool { return c.files[i].end > first })
 	if i == len(c.files) || c.files[i].first != first || c.files[i].end != end {
@@ -257,10 +259,10 @@ func (c *cut) needs(first, end event.LSN) (all bool, bodies []log.KeptBody) {
 	return all, bodies
 }
 
-// errThere ends a replay where it was to end.
+// errThere ends a replay at its target.
 var errThere = errors.New("there")
 
-// applyUntil applies what is below an LSN.
+// applyUntil applies all records below an LSN.
 func (s *State) applyUntil(ctx context.Context, at event.LSN) error {
 	err := s.Run(ctx, Watch{Look: func(rec *Record) error {
 		if rec.LSN >= at {

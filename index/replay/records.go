@@ -11,24 +11,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Record is one decision, where it stands in the log.
+// Record is one decision, with its place in the log.
 type Record struct {
 	event.Record
-	LSN, Next event.LSN // of the frame it is in, and of the frame behind that one
-	Number    int       // which record of its frame it is, from 1
-	Last      bool      // it is the last one there
+	LSN, Next event.LSN // of its frame, and of the next frame
+	Number    int       // number of the record in its frame, from 1
+	Last      bool      // it is the last one of its frame
 }
 
-// Error says what is wrong with a record of a frame that is sound: it cannot be decoded, or does
-// not fit the state. That is a bug of this program or of the one that wrote it, unless that was a
-// newer one.
+// Error describes a bad record in a sound frame: it cannot be decoded, or does not fit the state.
+// That is a bug of this program or of the one that wrote it, unless that was a newer one.
 type Error struct {
 	Partition log.PartitionID
 	LSN       event.LSN // of the frame
-	Number    int       // of the record there, from 1
-	Reason    error     // wraps [event.ErrUnknown] where a newer program wrote the record
-	// Stack is that of the index's panic where an event does not fit the state; nil where it could
-	// not be decoded.
+	Number    int       // number of the record in its frame, from 1
+	Reason    error     // wraps [event.ErrUnknown] if a newer program wrote the record
+	// Stack is the stack of the index's panic if an event does not fit the state; nil if the record
+	// could not be decoded.
 	Stack []byte
 }
 
@@ -40,16 +39,16 @@ func (e *Error) Error() string {
 // Unwrap returns the reason.
 func (e *Error) Unwrap() error { return e.Reason }
 
-// Records yields the records of a log, from the first frame at or after an LSN up to what is
-// durable when it is called. A record, its events and their bytes are valid until the next one.
+// Records yields the records of a log, from the first frame at or after an LSN up to the durable
+// end at the time of the call. A record, its events and their bytes are valid until the next one.
 // After an error, of [log.Reader.Read] or an [*Error], nothing follows.
 func Records(ctx context.Context, r log.Reader, from event.LSN) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) { walk(ctx, r, from, 0, yield) }
 }
 
-// Found yields the records of the frames in the stretches that a search of a log comes to, as
-// [Records] does; of all frames, where the log is no [log.Finder]. They include records that the
-// search did not look for, which may be most of them.
+// Found yields the records of the frames in the stretches that a search selects, as [Records] does.
+// If the log is not a [log.Finder], it yields those of all frames. They include records that do not
+// match the search, which may be most of them.
 func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, error] {
 	finder, ok := r.(log.Finder)
 	if !ok {
@@ -77,8 +76,8 @@ func Found(ctx context.Context, r log.Reader, s log.Search) iter.Seq2[*Record, e
 	}
 }
 
-// FoundAny is Found for several searches: the frames that any of them comes to, each frame once,
-// from the first one at or after an LSN on.
+// FoundAny does the same as Found for several searches. It yields the frames that any of them
+// selects, each frame once, from the first one at or after an LSN.
 func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.Search) iter.Seq2[*Record, error] {
 	if len(searches) == 1 && from == 0 {
 		return Found(ctx, r, searches[0])
@@ -86,10 +85,10 @@ func FoundAny(ctx context.Context, r log.Reader, from event.LSN, searches []log.
 	return (&State{log: r, next: from}).Found(ctx, searches)
 }
 
-// count is the number of events that are still to come.
+// count is the number of events still to come.
 type count uint64
 
-// countDown counts those of a record, and reports whether any are left.
+// countDown subtracts the events of a record, and reports whether any are left.
 func (n *count) countDown(rec *Record, kinds []event.Kind) bool {
 	for _, ev := range rec.Events {
 		if slices.Contains(kinds, ev.Kind()) {
@@ -99,7 +98,7 @@ func (n *count) countDown(rec *Record, kinds []event.Kind) bool {
 	return *n > 0
 }
 
-// walk is [Records], without the first done records of the frame at from.
+// walk yields the same as [Records], without the first done records of the frame at from.
 func walk(ctx context.Context, r log.Reader, from event.LSN, done int, yield func(*Record, error) bool) {
 	rd := recordReader{log: r, yield: yield}
 	for f, err := range r.Read(ctx, from) {
@@ -121,7 +120,7 @@ func walk(ctx context.Context, r log.Reader, from event.LSN, done int, yield fun
 	}
 }
 
-// recordReader decodes into one record, again and again.
+// recordReader decodes into one record, repeatedly.
 type recordReader struct {
 	log   log.Reader
 	yield func(*Record, error) bool
@@ -129,7 +128,8 @@ type recordReader struct {
 	rec   Record
 }
 
-// frame yields the records of a frame, without the first ones. It reports whether more are wanted.
+// frame yields the records of a frame, without the first skip ones. It reports whether more are
+// wanted.
 func (rd *recordReader) frame(f *log.Frame, skip int) (more bool, err error) {
 	rec, rest := &rd.rec, f.Records
 	rec.LSN, rec.Next, rec.Number, rec.Last = f.LSN, f.Next, 0, f.Count == 0
@@ -156,7 +156,7 @@ func (rec *Record) wrong(r log.Reader, reason error) *Error {
 	return &Error{Partition: r.ID(), LSN: rec.LSN, Number: rec.Number, Reason: reason}
 }
 
-// errPanic is what a panic of the index was about.
+// errPanic returns a panic value of the index as an error.
 func errPanic(v any) error {
 	if err, ok := v.(error); ok {
 		return err

@@ -14,23 +14,23 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// State is the state of a partition at a place in its log. It only goes forward, and belongs to one
-// goroutine. After an [*Error] it has part of a record and is of no use.
+// State is the state of a partition at a place in its log. It only moves forward, and belongs to
+// one goroutine. After an [*Error] it contains part of a record and must not be used.
 type State struct {
 	Index  *index.Index
-	From   event.LSN // of the checkpoint or base it began with; 0: it began at the first byte
-	Events int       // applied since
+	From   event.LSN // of the checkpoint or base that it began with; 0: it began at the first byte
+	Events int       // number of events applied since then
 
 	log     log.Reader
 	next    event.LSN // all frames below are in the state
 	applied int       // records of the frame at next that are in the state
-	stepped int       // events of the record behind those that are in the state
-	encoded []byte    // by the last Hash, to be used again
+	stepped int       // events of the following record that are in the state
+	encoded []byte    // by the last Hash, for reuse
 	broken  error     // why there is no state to begin with
 }
 
-// Begin is the state that a log begins with: that of its base, or the empty one at the first byte.
-// A base that cannot be read makes the next call of [State.Records] or [State.Run] fail.
+// Begin returns the state that a log begins with: that of its base, or the empty one at the first
+// byte. If the base cannot be read, the next call of [State.Records] or [State.Run] fails.
 func Begin(r log.Reader) *State {
 	s := &State{log: r}
 	if s.Index, s.From, s.broken = loadBase(context.Background(), r, nil); s.broken != nil {
@@ -40,9 +40,9 @@ func Begin(r log.Reader) *State {
 	return s
 }
 
-// Newest is the state of the newest checkpoint that can be used and holds nothing from limit on, an
-// LSN; 0: no limit. Where there is no such checkpoint it is that of [Begin]. Unusable, unless nil,
-// is told of each that had to be passed over, and why.
+// Newest returns the state of the newest usable checkpoint that contains nothing from limit on, an
+// LSN; 0: no limit. Without such a checkpoint it returns the state of [Begin]. unusable, unless
+// nil, is called with each checkpoint that it skipped, and the reason.
 func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, error)) *State {
 	for _, c := range p.Checkpoints() {
 		if limit != 0 && c.LSN > limit {
@@ -59,19 +59,19 @@ func Newest(p log.Partition, limit event.LSN, unusable func(log.CheckpointInfo, 
 	return Begin(p)
 }
 
-// At is where the state stands: all frames below it are in the state, and none from there on; only
-// if the state stopped between two records of a frame are the first records of the frame at this
-// LSN in it.
+// At returns the place of the state: all frames below it are in the state, and none from there on.
+// Only if the state stopped between two records of a frame, it contains the first records of the
+// frame at this LSN.
 func (s *State) At() event.LSN { return s.next }
 
-// Hash is the SHA-256 of the state's encoding, which a checkpoint of it has as its hash. It costs
-// encoding the whole state.
+// Hash returns the SHA-256 of the state's encoding, which a checkpoint of it has as its hash. It
+// encodes the whole state.
 func (s *State) Hash() [sha256.Size]byte {
 	s.encoded = s.Index.Encode(s.encoded[:0])
 	return sha256.Sum256(s.encoded)
 }
 
-// SavedState is a state that was put away, and where it stood.
+// SavedState is an encoded state and its place.
 type SavedState struct {
 	Encoded []byte // the state; it is only read
 
@@ -81,13 +81,12 @@ type SavedState struct {
 	events           int
 }
 
-// Save puts the state away as it stands, even between two events of a record. It costs encoding the
-// whole state.
+// Save encodes the current state, even between two events of a record. It encodes the whole state.
 func (s *State) Save() SavedState {
 	return SavedState{s.Index.Encode(nil), s.From, s.next, s.applied, s.stepped, s.Events}
 }
 
-// Resume is the state that was put away, of the same log.
+// Resume returns a saved state of the same log.
 func Resume(r log.Reader, saved *SavedState) (*State, error) {
 	x, err := index.Decode(saved.Encoded)
 	if err != nil {
@@ -96,12 +95,12 @@ func Resume(r log.Reader, saved *SavedState) (*State, error) {
 	return &State{Index: x, From: saved.from, Events: saved.events, log: r, next: saved.next, applied: saved.applied, stepped: saved.stepped}, nil
 }
 
-// Inside is how many events of the next record are applied.
+// Inside returns how many events of the next record are applied.
 func (s *State) Inside() int { return s.stepped }
 
-// Records yields what follows the place where the state stands, as the function of this name does.
-// It applies nothing: Apply or Step does, with each record in its turn. After a break it can be
-// called again, and goes on with the first record that was not applied.
+// Records yields the records after the state's place, as the function Records does. It applies
+// nothing: the caller applies each record with Apply or Step. After a break it can be called again,
+// and continues with the first record that was not applied.
 func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		if s.broken != nil {
@@ -112,9 +111,9 @@ func (s *State) Records(ctx context.Context) iter.Seq2[*Record, error] {
 	}
 }
 
-// Found yields what follows in the stretches that any of some searches comes to, as Records does of
-// all that follows. A caller that applies them applies a part of the log only, and has to know that
-// the rest does not matter to what it asks of the state.
+// Found yields the records after the state's place in the stretches that any of some searches
+// selects. A caller that applies them applies only a part of the log. It must know that the rest
+// does not affect what it reads from the state.
 func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Record, error] {
 	return func(yield func(*Record, error) bool) {
 		if s.broken != nil {
@@ -149,8 +148,8 @@ func (s *State) Found(ctx context.Context, searches []log.Search) iter.Seq2[*Rec
 	}
 }
 
-// stretches are those of several searches, together, as far as they have frames at an LSN or behind
-// it.
+// stretches returns the combined stretches of several searches, as far as they have frames at or
+// after an LSN.
 func stretches(r log.Reader, from event.LSN, searches []log.Search) (all []log.Stretch, err error) {
 	first, end := r.Bounds()
 	finder, ok := r.(log.Finder)
@@ -177,11 +176,11 @@ func stretches(r log.Reader, from event.LSN, searches []log.Search) (all []log.S
 	return merged, nil
 }
 
-// Apply applies what is left of the next record, mostly all of it. An event that does not fit the
+// Apply applies the rest of the next record, usually all of it. An event that does not fit the
 // state is an [*Error].
 func (s *State) Apply(rec *Record) error { return s.ApplyOnly(rec, nil) }
 
-// ApplyOnly is Apply for the events that are wanted alone; nil: all are.
+// ApplyOnly does the same as Apply for the wanted events only; nil: for all.
 func (s *State) ApplyOnly(rec *Record, wanted func(event.Event) bool) (err error) {
 	s.expect(rec)
 	defer func() {
@@ -199,8 +198,8 @@ func (s *State) ApplyOnly(rec *Record, wanted func(event.Event) bool) (err error
 	return nil
 }
 
-// Step applies the next event of the next record. The state is at the record's end with the last of
-// them.
+// Step applies the next event of the next record. With the last event the state is at the end of
+// the record.
 func (s *State) Step(rec *Record) (err error) {
 	s.expect(rec)
 	defer func() {
@@ -226,7 +225,7 @@ func (s *State) expect(rec *Record) {
 	}
 }
 
-// noteApplied notes that a record is in the state.
+// noteApplied records that a record is in the state.
 func (s *State) noteApplied(rec *Record) {
 	s.stepped = 0
 	if s.next, s.applied = rec.LSN, rec.Number; rec.Last {
@@ -240,21 +239,21 @@ func (s *State) misfit(rec *Record, v any) *Error {
 	return e
 }
 
-// Watch is what is to be seen of a replay while it runs. The zero value is nothing.
+// Watch observes a replay while it runs. The zero value observes nothing.
 type Watch struct {
-	// Checkpoints are to be compared with the state where it comes past them. Differs, which must
-	// be set then, is called for each whose state hash is not the same; its error ends the replay.
-	// Those below the place where the state stands at first are not looked at.
+	// Checkpoints are compared with the state when it passes them. Differs must be set then. It is
+	// called for each checkpoint with another state hash, and its error ends the replay.
+	// Checkpoints below the first place of the state are ignored.
 	Checkpoints []log.CheckpointInfo
 	Differs     func(log.CheckpointInfo) error
-	// Look, unless nil, is shown each record before it is applied. Its error ends the replay.
+	// Look, unless nil, is called with each record before it is applied. Its error ends the replay.
 	Look func(*Record) error
-	// Progress, unless nil, is told behind each frame of events that all frames below an LSN are in
-	// the state.
+	// Progress, unless nil, is called after each frame of events with an LSN below which all frames
+	// are in the state.
 	Progress func(event.LSN)
 }
 
-// Run applies everything that follows, up to what is durable when it is called.
+// Run applies all following records, up to the durable end at the time of the call.
 func (s *State) Run(ctx context.Context, w Watch) error {
 	_, end := s.log.Bounds()
 	w.sort(s)
@@ -275,11 +274,11 @@ func (s *State) Run(ctx context.Context, w Watch) error {
 			w.Progress(rec.Next)
 		}
 	}
-	s.next = max(s.next, end) // what follows the last record are frames without any
+	s.next = max(s.next, end) // only frames without records follow
 	return w.compare(s, s.next)
 }
 
-// sort puts the checkpoints that can be compared in the order in which they are passed.
+// sort sorts the comparable checkpoints in the order in which they are passed.
 func (w *Watch) sort(s *State) {
 	inside := s.applied+s.stepped > 0
 	w.Checkpoints = slices.DeleteFunc(slices.Clone(w.Checkpoints), func(c log.CheckpointInfo) bool {
@@ -288,9 +287,9 @@ func (w *Watch) sort(s *State) {
 	slices.SortFunc(w.Checkpoints, func(a, b log.CheckpointInfo) int { return cmp.Compare(a.LSN, b.LSN) })
 }
 
-// compare compares the state, which holds all that is below an LSN, with the checkpoints up to
-// there. No record stands between them and the LSN, though frames that have none may: a run that
-// begins, or a second without traffic.
+// compare compares the state, which contains everything below an LSN, with the checkpoints up to
+// there. There is no record between them and the LSN, but there may be frames without records: a
+// run that begins, or a second without traffic.
 func (w *Watch) compare(s *State, at event.LSN) error {
 	for len(w.Checkpoints) > 0 && w.Checkpoints[0].LSN <= at {
 		c := w.Checkpoints[0]

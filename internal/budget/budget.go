@@ -8,70 +8,70 @@ import (
 	"time"
 )
 
-// Level is how much memory there is. More is worse.
+// Level is how much memory there is. Higher values mean less memory.
 type Level uint8
 
 const (
 	Enough Level = iota
-	// connections get less than they may have: what takes more than is promised to each is refused
+	// connections may have only their guaranteed share: requests for more are refused
 	Low
-	Critical // nothing is left for what lasts: all that is new is refused
+	Critical // no memory for lasting data: all new requests are refused
 )
 
 func (l Level) String() string { return [...]string{"enough", "low", "critical"}[l] }
 
 const (
-	// Idle is what a connection takes that does nothing, bytes.
+	// Idle is how much memory an idle connection takes, bytes.
 	Idle = 32 << 10
-	// Promised is how much a connection may take at any time, bytes.
+	// Promised is how much memory each connection is guaranteed, bytes.
 	Promised = 64 << 10
-	// part bounds what a share may have beyond that: what is left, divided by part.
+	// part limits what a share may have beyond that: the rest, divided by part.
 	part = 4
-	// toCome sets how much shares have to leave for connections to come when there is no room for
-	// them: what may be in use, divided by toCome.
+	// toCome sets how much shares must leave for future connections when there is no room for them:
+	// the usable memory, divided by toCome.
 	toCome = 16
-	// leastGarbage is how much of the limit is for garbage at least, bytes: with less the collector
-	// is at work all the time. It is not more than half.
+	// leastGarbage is the smallest part of the limit for garbage, bytes: with less, the collector
+	// would run all the time. It is at most half of the limit.
 	leastGarbage = 64 << 20
-	// calm is how long a level must not have been reached before it is left: otherwise it would
-	// come and go all the time.
+	// calm is how long a level must not have been reached before it is left. Otherwise the level
+	// would flap.
 	calm = 3 * time.Second
-	// stale is how long the collector's last finding is trusted while memory is short.
+	// stale is how long the collector's last result is trusted while memory is short.
 	stale = 5 * time.Second
-	// lookEvery is how often the account is looked at.
+	// lookEvery is how often the account is checked.
 	lookEvery = 100 * time.Millisecond
 )
 
-// Budget is the account. Its methods may be called by several goroutines; of a nil one there is
-// always enough.
+// Budget is the account. Its methods may be called by several goroutines. A nil budget always has
+// enough.
 type Budget struct {
 	// set once in New
 	limit  int64 // bytes
-	usable int64 // of these, what may be in use
-	most   int64 // with more in use nothing new is taken
+	usable int64 // of the limit, how much may be in use
+	most   int64 // with more in use, new requests are refused
 	logger *slog.Logger
-	// told while there is not enough, once a second, and once when there is again
+	// called once a second while memory is short, and once when there is enough again
 	press func(Level)
 
-	shares atomic.Int64 // open ones
-	taken  atomic.Int64 // what shares have, of what is promised too
-	over   atomic.Int64 // what shares have beyond that
-	other  atomic.Int64 // what is in use beside shares, as was last found
+	shares atomic.Int64 // number of open ones
+	taken  atomic.Int64 // bytes of all shares, including guaranteed ones
+	over   atomic.Int64 // bytes of shares beyond the guaranteed ones
+	other  atomic.Int64 // bytes in use outside of shares, as last measured
 
 	level   atomic.Uint32
-	since   atomic.Int64 // of the level, nanoseconds; 0: of the beginning
+	since   atomic.Int64 // when the level was reached, nanoseconds; 0: it is the first one
 	refused atomic.Bool  // something was refused since the last look
 
 	// owned by the caller of Look
-	recent  [2]int64  // what was found to be in use beside shares by the last collections
-	found   time.Time // when
-	seen    time.Time // when the level was last come to
+	recent  [2]int64  // bytes in use outside of shares, as measured by the last collections
+	found   time.Time // time of the last measurement
+	seen    time.Time // when the level was last reached
 	pressed time.Time // when press was last called
 	measure func() int64
 	collect func()
 }
 
-// New returns an account of limit bytes, nil for a limit of 0 or less: then nothing bounds memory.
+// New returns an account of limit bytes, nil for a limit of 0 or less: then memory is unlimited.
 func New(limit int64, logger *slog.Logger) *Budget {
 	if limit <= 0 {
 		return nil
@@ -81,15 +81,15 @@ func New(limit int64, logger *slog.Logger) *Budget {
 		press: func(Level) {}, measure: inUse(), collect: runtime.GC}
 }
 
-// Press has f called once a second while connections have to take less, and once when that is over.
-// It has to be called before Watch.
+// Press sets a function that is called once a second while connections must take less, and once
+// when that has ended. Call it before Watch.
 func (b *Budget) Press(f func(Level)) {
 	if b != nil {
 		b.press = f
 	}
 }
 
-// Level says how much there is.
+// Level returns how much memory there is.
 func (b *Budget) Level() Level {
 	if b == nil {
 		return Enough
@@ -97,7 +97,7 @@ func (b *Budget) Level() Level {
 	return Level(b.level.Load())
 }
 
-// Since is when the level was reached; zero: it has been the same from the beginning.
+// Since returns when the level was reached; zero: it has been the same from the beginning.
 func (b *Budget) Since() time.Time {
 	if b == nil || b.since.Load() == 0 {
 		return time.Time{}
@@ -105,17 +105,17 @@ func (b *Budget) Since() time.Time {
 	return time.Unix(0, b.since.Load())
 }
 
-// Taken is what shares have, in bytes.
+// Taken returns how much shares have, in bytes.
 func (b *Budget) Taken() int64 { return b.taken.Load() }
 
-// free is how much is left of what may be in use when every share has what is promised to it.
+// free returns the usable bytes that are left after every share has its guaranteed bytes.
 func (b *Budget) free() int64 {
 	return b.usable - b.shares.Load()*(Idle+Promised) - b.over.Load() - b.other.Load()
 }
 
-// Missing is how many bytes shares have to give back of what they have beyond what is promised to
-// them, so that there is room for what is promised to all of them and to connections to come; 0:
-// there is.
+// Missing returns how many bytes shares must free of those beyond their guaranteed ones, so that
+// there is room for the guaranteed bytes of all of them and of future connections; 0: there is
+// room.
 func (b *Budget) Missing() int64 {
 	if b == nil {
 		return 0
@@ -127,7 +127,7 @@ func (b *Budget) Missing() int64 {
 	return b.usable/toCome - free
 }
 
-// used is what is in use.
+// used returns the bytes in use.
 func (b *Budget) used() int64 { return b.shares.Load()*Idle + b.taken.Load() + b.other.Load() }
 
 // Watch keeps the account until ctx ends.
@@ -150,18 +150,18 @@ func (b *Budget) Watch(ctx context.Context) {
 	}
 }
 
-// shared is what shares have taken, with what their connections take when idle.
+// shared returns the bytes of shares and of their idle connections.
 func (b *Budget) shared() int64 { return b.taken.Load() + b.shares.Load()*Idle }
 
-// collected notes what a collection has found in use, and that shares had had bytes then. A finding
-// is too high where something was released meanwhile, so the smaller of the last two counts.
+// collected records the bytes in use after a collection, and the bytes that shares had then. The
+// result is too high if something was freed meanwhile, so the smaller of the last two counts.
 func (b *Budget) collected(now time.Time, had int64) {
 	b.recent[0], b.recent[1] = max(0, b.measure()-had), b.recent[0]
 	b.other.Store(min(b.recent[0], b.recent[1]))
 	b.found = now
 }
 
-// Look decides what the level is, and has connections told. Watch does so ten times a second.
+// Look computes the level, and informs connections. Watch calls it ten times a second.
 func (b *Budget) Look(now time.Time) {
 	if b.Level() > Enough && now.Sub(b.found) > stale {
 		b.found = now
@@ -174,7 +174,7 @@ func (b *Budget) Look(now time.Time) {
 	}
 }
 
-// judge says what the level is, and notes when it changes.
+// judge computes the level, and logs it when it changes.
 func (b *Budget) judge(now time.Time) {
 	was, is := b.Level(), Enough
 	used := b.used()

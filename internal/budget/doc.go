@@ -1,14 +1,15 @@
-// Package budget is the account of the process's memory (docs/decisions/0041): what is promised to
-// connections, what they have taken, and what else there is, as the garbage collector has found it.
-// It says who may take more, before it is taken. It knows nothing of what the memory is for.
+// Package budget is the account of the process's memory (docs/decisions/0041): the bytes guaranteed
+// to connections, the bytes they have taken, and all other memory, as measured by the garbage
+// collector. It decides who may take more before it is taken. It does not know what the memory is
+// for.
 //
-// The runtime's soft limit is what the account follows. Three quarters of it are for what is in
-// use; the rest is for garbage, so that the collector is not at work all the time. GOGC has no part
-// in that: near the limit the collector runs whatever GOGC says. A [Share] is one connection's: a
-// part is promised to it when it comes, and never refused. Beyond that it may have a quarter as
-// much as is left afterwards. Couriers, snapshots and caches have a share from [Budget.Account], to
-// which nothing is promised. So nobody takes the last of it, a new connection always finds some,
-// and the more connections there are, the less each may take.
+// The account follows the runtime's soft limit. Three quarters of the limit are for memory in use.
+// The rest is for garbage, so that the collector does not run all the time. GOGC has no effect on
+// that: near the limit the collector runs whatever GOGC says. A [Share] belongs to one connection.
+// A part of it is guaranteed when the connection opens, and is never refused. Beyond that it may
+// have a quarter of what would be left afterwards. Couriers, snapshots and caches have a share from
+// [Budget.Account] without a guaranteed part. So no share can take the last memory, a new
+// connection always finds some, and the more connections there are, the less each may take.
 //
 //	b := budget.New(512<<20, logger)
 //	share, ok := b.Open()        // a connection came

@@ -6,8 +6,8 @@ import (
 	"runtime/metrics"
 )
 
-// inUse returns a function that returns how many bytes the last collection found in use, together
-// with memory that is not the collector's.
+// inUse returns a function that returns how many bytes were in use at the last collection,
+// including memory that the collector does not manage.
 func inUse() func() int64 {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},
@@ -27,8 +27,8 @@ func inUse() func() int64 {
 	}
 }
 
-// collections returns a channel that gets, after each garbage collection until ctx ends, what
-// shares had then. A value that has not been taken yet is replaced by the next.
+// collections returns a channel that receives, after each garbage collection until ctx ends, how
+// many bytes shares had then. A value that was not received is replaced by the next.
 func (b *Budget) collections(ctx context.Context) <-chan int64 {
 	c := make(chan int64, 1)
 	type marker struct{ _ *int } // is garbage in every collection

@@ -2,16 +2,16 @@ package budget
 
 import "sync/atomic"
 
-// Share is what one connection has, or one other user of memory. Its methods may be called by
-// several goroutines; a nil one may have everything.
+// Share is the memory of one connection, or of one other user. Its methods may be called by several
+// goroutines; a nil share is unlimited.
 type Share struct {
 	of       *Budget
-	promised int64 // bytes that are never refused; 0: none
+	promised int64 // guaranteed bytes, which are never refused; 0: none
 	has      atomic.Int64
 }
 
-// Account is the share of something that is no connection: nothing is promised to it, and it may
-// have a quarter as much as is left. It need not be closed.
+// Account returns a share for something other than a connection. It has no guaranteed bytes, and
+// may have a quarter of what is left. It need not be closed.
 func (b *Budget) Account() *Share {
 	if b == nil {
 		return nil
@@ -19,8 +19,8 @@ func (b *Budget) Account() *Share {
 	return &Share{of: b}
 }
 
-// Open is the share of a connection that has come, with what is promised to it; false: there is not
-// as much.
+// Open returns a share for a new connection, with its guaranteed bytes; false: there are not
+// enough.
 func (b *Budget) Open() (*Share, bool) {
 	if b == nil {
 		return nil, true
@@ -34,7 +34,7 @@ func (b *Budget) Open() (*Share, bool) {
 	return &Share{of: b, promised: Promised}, true
 }
 
-// Close gives back what is promised to the share. What it has taken is given back by who took it.
+// Close releases the guaranteed bytes of the share. The taker releases the bytes that it has taken.
 func (s *Share) Close() {
 	if s != nil {
 		s.of.shares.Add(-1)
@@ -55,21 +55,21 @@ func (s *Share) Take(bytes int) bool {
 	return false
 }
 
-// Owe takes bytes that are taken already, or cannot be refused.
+// Owe takes bytes that are already in use, or cannot be refused.
 func (s *Share) Owe(bytes int) {
 	if s != nil {
 		s.move(bytes)
 	}
 }
 
-// Give gives bytes back.
+// Give returns bytes.
 func (s *Share) Give(bytes int) {
 	if s != nil {
 		s.move(-bytes)
 	}
 }
 
-// Has is what was taken and not given back, in bytes.
+// Has returns how many bytes were taken and not returned.
 func (s *Share) Has() int {
 	if s == nil {
 		return 0
@@ -77,7 +77,7 @@ func (s *Share) Has() int {
 	return int(s.has.Load())
 }
 
-// Level is that of the budget.
+// Level returns the level of the budget.
 func (s *Share) Level() Level {
 	if s == nil {
 		return Enough
@@ -85,9 +85,9 @@ func (s *Share) Level() Level {
 	return s.of.Level()
 }
 
-// Exceeds reports whether the share has more than it could take now, not counting fixed bytes that
-// cannot be given back: it should give some back. It has done nothing wrong, for there was more
-// memory when it took them.
+// Exceeds reports whether the share has more than it could take now, without fixed bytes that
+// cannot be freed. Then it should free some. It could take them because there was more memory at
+// that time.
 func (s *Share) Exceeds(fixed int) bool {
 	if s == nil {
 		return false
@@ -96,7 +96,7 @@ func (s *Share) Exceeds(fixed int) bool {
 	return beyond > 0 && beyond > s.of.free()/part
 }
 
-// Beyond is how much the share has beyond what is promised to it, in bytes.
+// Beyond returns how many bytes the share has beyond its guaranteed ones.
 func (s *Share) Beyond() int64 {
 	if s == nil {
 		return 0
@@ -104,7 +104,7 @@ func (s *Share) Beyond() int64 {
 	return max(0, s.has.Load()-s.promised)
 }
 
-// move takes bytes, negative ones are given back, and returns what the share has then.
+// move takes bytes, or returns negative ones, and returns what the share has afterwards.
 func (s *Share) move(bytes int) (has int64) {
 	n := int64(bytes)
 	has = s.has.Add(n)
@@ -115,7 +115,7 @@ func (s *Share) move(bytes int) (has int64) {
 	return has
 }
 
-// refuse notes that something was refused.
+// refuse records that a request was refused.
 func (b *Budget) refuse() {
 	if !b.refused.Load() { // many may be refused, and all write to one place
 		b.refused.Store(true)

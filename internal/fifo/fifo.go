@@ -1,19 +1,19 @@
-// Package fifo has queues: first in, first out.
+// Package fifo provides queues: first in, first out.
 package fifo
 
-// Queue is first in, first out, and nothing is shifted when something leaves: each push and pop
+// Queue is a first-in, first-out queue that shifts no items when one leaves. Each push and pop
 // takes constant time on average.
 type Queue[T any] struct {
 	items []T
-	gone  int // how many at the front have left
+	gone  int // number of items at the front that have left
 }
 
-// Len is how many have not left.
+// Len returns the number of items.
 func (q *Queue[T]) Len() int { return len(q.items) - q.gone }
 
-// Push adds one at the end.
+// Push adds an item at the end.
 func (q *Queue[T]) Push(v T) {
-	// room at the front is as good as new room
+	// reuse the room at the front
 	if q.gone > len(q.items)/2 && len(q.items) == cap(q.items) {
 		n := copy(q.items, q.items[q.gone:])
 		clear(q.items[n:])
@@ -22,13 +22,13 @@ func (q *Queue[T]) Push(v T) {
 	q.items = append(q.items, v)
 }
 
-// Front is what leaves next, until the next push; there must be something.
+// Front returns the next item to leave, valid until the next push. The queue must not be empty.
 func (q *Queue[T]) Front() *T { return &q.items[q.gone] }
 
-// All is what has not left, oldest first, until the next push.
+// All returns the items, oldest first, valid until the next push.
 func (q *Queue[T]) All() []T { return q.items[q.gone:] }
 
-// Pop takes out what leaves next; there must be something.
+// Pop removes and returns the next item. The queue must not be empty.
 func (q *Queue[T]) Pop() T {
 	var none T
 	v := q.items[q.gone]
@@ -39,7 +39,7 @@ func (q *Queue[T]) Pop() T {
 	return v
 }
 
-// Keep drops what keep is false for, wherever it stands.
+// Keep drops the items for which keep is false, anywhere in the queue.
 func (q *Queue[T]) Keep(keep func(T) bool) {
 	kept := q.items[:0]
 	for _, v := range q.All() {

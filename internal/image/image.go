@@ -16,21 +16,21 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user is the user that the broker runs as in the container, which is no user of the host. A
-// number, so that a platform that refuses root can see that it is none.
+// user is the user that the broker runs as in the container, which is no user of the host. It is a
+// number, so that a platform that refuses root can see that it is not root.
 const user = 65532
 
 // Places in the image.
 const (
 	program    = "/ledgerbus"
 	dataFolder = "/data"
-	// where the emulator's users mount theirs
+	// where the emulator's users mount their configuration
 	configPlace = "/ServiceBus_Emulator/ConfigFiles/Config.json"
 )
 
-// environment makes the broker what the emulator's container is: reachable from other containers,
-// without TLS, with the key that everybody knows. Outside the image none of it is the default. It
-// is environment, not flags, so that those who run the image can change it.
+// environment configures the broker like the emulator's container: reachable from other containers,
+// without TLS, with the well-known key. Outside the image none of it is the default. It is
+// environment, not flags, so that users of the image can change it.
 var environment = []string{
 	"LEDGERBUS_DATA=" + dataFolder,
 	"LEDGERBUS_LISTEN=0.0.0.0:5672,0.0.0.0:5300",
@@ -42,8 +42,7 @@ var environment = []string{
 	"GOGC=100",
 }
 
-// newImage makes the image of an architecture: the binary, the data directory and nothing else that
-// runs.
+// newImage makes the image of an architecture: the binary, the data directory and no other program.
 func newImage(binary, arch string, from source) (v1.Image, error) {
 	layer, err := newLayer(binary, from.created)
 	if err != nil {
@@ -80,7 +79,7 @@ func newImage(binary, arch string, from source) (v1.Image, error) {
 	return mutate.ConfigFile(img, file)
 }
 
-// labels are those that registries and scanners look for.
+// labels returns the labels that registries and scanners look for.
 func labels(from source) map[string]string {
 	all := map[string]string{
 		"org.opencontainers.image.title":       "Ledgerbus",
@@ -96,7 +95,7 @@ func labels(from source) map[string]string {
 	return all
 }
 
-// newLayer packs the file system: owners, modes and times are set here, so nothing of the machine
+// newLayer packs the file system. It sets owners, modes and times, so that nothing of the machine
 // shows.
 func newLayer(binary string, created time.Time) (v1.Layer, error) {
 	content, err := os.ReadFile(binary)
@@ -141,8 +140,8 @@ func newLayer(binary string, created time.Time) (v1.Layer, error) {
 	return tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 }
 
-// writeLayout writes the images as one OCI layout: an index from which a client takes that of its
-// architecture.
+// writeLayout writes the images as one OCI layout: an index in which a client finds the image of
+// its architecture.
 func writeLayout(dir string, architectures []string, images map[string]v1.Image) (v1.Hash, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return v1.Hash{}, err

@@ -1,8 +1,8 @@
-// Command image builds what a release consists of: static binaries for Linux, and a container image
-// with the broker for each architecture, as an OCI layout that holds all of them and as one archive
-// each, which docker load and podman load take. It needs Go and, for version and commit, git; no
-// daemon. The same commit and the same release of Go give the same bytes, whatever the machine and
-// the directory.
+// Command image builds the files of a release: static binaries for Linux, and a container image
+// with the broker for each architecture. The images are written as an OCI layout that holds all of
+// them and as one archive each, which docker load and podman load accept. It needs Go and, for
+// version and commit, git; no daemon. The same commit and the same release of Go produce the same
+// bytes, whatever the machine and the directory.
 package main
 
 import (
@@ -66,8 +66,8 @@ func run(into string, architectures []string, version, repository string) error 
 	return nil
 }
 
-// writeArchive writes an image in the form that docker save has. It has one tag: the library writes
-// several in any order.
+// writeArchive writes an image in the format of docker save. It has one tag, because the library
+// writes several in any order.
 func writeArchive(file string, img v1.Image, repository, version string) error {
 	if version == development {
 		version = "latest"
@@ -79,7 +79,7 @@ func writeArchive(file string, img v1.Image, repository, version string) error {
 	return tarball.WriteToFile(file, tag, img)
 }
 
-// report prints digest and size of an image.
+// report prints the digest and the size of an image.
 func report(archive string, img v1.Image) error {
 	digest, err := img.Digest()
 	if err != nil {

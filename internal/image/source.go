@@ -12,20 +12,21 @@ import (
 	"time"
 )
 
-// source is what the results are made from.
+// source describes the source of a build.
 type source struct {
 	dir     string // of the sources
 	version string // of the release, or development
 	commit  string // "" outside a git repository
-	// of the commit: files and images carry it, so that they are the same whenever they are built
+	// time of the commit: files and images carry it, so that they do not depend on the time of the
+	// build
 	created time.Time
 }
 
-// development is the version of what has none.
+// development is the version of a build without one.
 const development = "development"
 
-// sourceOf looks at the repository that a directory is in. SOURCE_DATE_EPOCH overrides the time of
-// the commit, as it does in other tools that build reproducibly.
+// sourceOf reads the repository of a directory. SOURCE_DATE_EPOCH overrides the time of the commit,
+// as in other tools with reproducible builds.
 func sourceOf(dir, version string) (source, error) {
 	from := source{dir: dir, version: version, created: time.Unix(0, 0).UTC()}
 	var err error
@@ -90,7 +91,7 @@ func buildBinary(command, file, arch string, from source) error {
 	}
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", link, "-o", out, "github.com/ledgerbus/ledgerbus/cmd/"+command)
 	cmd.Dir = from.dir
-	// What the caller's environment says about code generation must not show in the result.
+	// Settings for code generation in the caller's environment must not affect the result.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0", "GOFLAGS=", "GOEXPERIMENT=")
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build for %s: %w\n%s", arch, err, text)

@@ -1,7 +1,7 @@
-// Package jsontext writes JSON in ASCII: whoever prints it to a terminal prints nothing that the
-// terminal acts on. Most strings need no escape, and are copied.
+// Package jsontext writes JSON in ASCII, so that printing it to a terminal cannot control the
+// terminal. Most strings need no escape, and are copied.
 //
-// Values are written by encoding/json, which has no ASCII. What is written by hand is names and
+// Values are written by encoding/json, which has no ASCII mode. This package writes names and
 // strings in order: a row (package print), an event as it is read (its sink, for speed: decision
 // 75), and the line around fields that are JSON already (package wire, once for each event of a
 // mirror). All of them escape with AppendString.
@@ -16,11 +16,11 @@ import (
 
 const digits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD, as encoding/json has
-// it.
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, as in
+// encoding/json.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
-	from := 0 // what stands before it has been appended
+	from := 0 // everything before it has been appended
 	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		dst = append(dst, s[from:i]...)
 		r, n := utf8.DecodeRuneInString(string(s[i:min(len(s), i+utf8.UTFMax)]))
@@ -31,8 +31,8 @@ func AppendString[T string | []byte](dst []byte, s T) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// plain returns where from i on the first byte stands that is escaped, len(s) if there is none. It
-// looks at eight bytes at a time.
+// plain returns the place of the first byte from i on that is escaped, len(s) if there is none. It
+// checks eight bytes at a time.
 func plain[T string | []byte](s T, i int) int {
 	const (
 		ones  = 0x0101010101010101 // in each byte
@@ -41,7 +41,7 @@ func plain[T string | []byte](s T, i int) int {
 	for ; i+8 <= len(s); i += 8 {
 		b := s[i : i+8]
 		x := uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 | uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-		// the high bit of a byte below a space is set; where one is, also others may be
+		// the high bit of a byte below a space is set; if one is, others may be set as well
 		control := (x - ' '*ones) &^ x
 		quote, slash, last := x^'"'*ones, x^'\\'*ones, x^0x7f*ones
 		zero := (quote-ones)&^quote | (slash-ones)&^slash | (last-ones)&^last
@@ -73,8 +73,8 @@ func appendEscaped(dst []byte, r rune) []byte {
 	return appendRune(dst, r)
 }
 
-// AppendValue appends a value as encoding/json has it, but in ASCII and with < and > as they are,
-// of which filters are full.
+// AppendValue appends a value as encoding/json writes it, but in ASCII and with unescaped < and >,
+// which are common in filters.
 func AppendValue(dst []byte, v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -85,7 +85,7 @@ func AppendValue(dst []byte, v any) ([]byte, error) {
 	return appendASCII(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))), nil
 }
 
-// appendASCII appends JSON in ASCII: what is not stands in strings, and is escaped there.
+// appendASCII appends JSON in ASCII: other characters occur only in strings, and are escaped there.
 func appendASCII(dst, text []byte) []byte {
 	for _, r := range string(text) {
 		if r < 0x7f {

@@ -1,4 +1,4 @@
-// Package private keeps files and directories to their owner (reliability.md S32).
+// Package private restricts files and directories to their owner (reliability.md S32).
 package private
 
 import (
@@ -8,13 +8,13 @@ import (
 	"runtime"
 )
 
-// others is what a group and everybody else may do.
+// others are the permissions of the group and of other users.
 const others = fs.FileMode(0o077)
 
-// Narrow takes away what others may do with a file or a directory. It returns the mode that was too
-// wide, 0 when none was. An error says that it is as wide as before: it belongs to somebody else,
-// or is on a file system that has no modes. A sticky directory is shared on purpose, and left as it
-// is with ErrShared.
+// Narrow removes the permissions of others from a file or a directory. It returns the mode that was
+// too wide, 0 if none was. After an error it is as wide as before: it belongs to another user, or
+// is on a file system without modes. A sticky directory is shared on purpose, and left as it is
+// with ErrShared.
 func Narrow(path string) (wide fs.FileMode, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -30,11 +30,11 @@ func Narrow(path string) (wide fs.FileMode, err error) {
 	if err = os.Chmod(path, mode&^others); err == nil {
 		info, err = os.Stat(path)
 	}
-	if err == nil && info.Mode()&others != 0 { // some network file systems say yes and do nothing
+	if err == nil && info.Mode()&others != 0 { // some network file systems only claim success
 		err = errors.New("the file system does not change the mode")
 	}
 	return mode.Perm(), err
 }
 
-// ErrShared is of a directory that everybody uses, such as /tmp.
+// ErrShared says that a directory is shared by all users, such as /tmp.
 var ErrShared = errors.New("it is shared with other users; use a separate directory for the broker")

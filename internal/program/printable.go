@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Printable escapes what could steer a terminal (reliability.md S33). New lines and tabs stay.
+// Printable escapes characters that could control a terminal (reliability.md S33). New lines and
+// tabs stay.
 func Printable(s string) string {
 	if utf8.ValidString(s) && !strings.ContainsFunc(s, steers) {
 		return s

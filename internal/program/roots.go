@@ -7,9 +7,9 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// TrustRoots makes TLS use the root certificates in the binary where the machine has none, as in
-// the container image. Parsing them takes more than a millisecond, a third of the start of a
-// process, so only what may reach others over TLS calls it.
+// TrustRoots makes TLS use the root certificates in the binary if the machine has none, as in the
+// container image. Parsing them takes more than a millisecond, a third of the start of a process,
+// so only programs that may connect to others over TLS call it.
 var TrustRoots = sync.OnceFunc(func() {
 	pool := x509.NewCertPool()
 	for root := range bundle.Roots() {

@@ -1,4 +1,4 @@
-// Package program holds what the programs of a release share.
+// Package program has the code that the programs of a release share.
 package program
 
 import (
@@ -12,7 +12,7 @@ import (
 // version is set by the linker for releases.
 var version string
 
-// VersionCommand prints the version of a program.
+// VersionCommand returns the command that prints the version of a program.
 func VersionCommand(name string) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
@@ -24,7 +24,7 @@ func VersionCommand(name string) *cli.Command {
 	}
 }
 
-// Version is the release, or the revision the binary was built from.
+// Version returns the release, or the revision from which the binary was built.
 func Version() string {
 	if version != "" {
 		return version
