@@ -67,7 +67,7 @@ type subscriptionsOf struct {
 
 // Catalogue is the state machine of the namespace's entities, on partition 0's log.
 type Catalogue struct {
-	kept     slots[*Entity] // what a snapshot sees
+	kept     slots[*Entity] // the part that a snapshot sees
 	versions *versions
 	entities map[event.EntityID]uint32 // slots
 	byPath   map[string]event.EntityID // by lower-cased path

@@ -42,7 +42,7 @@ const maxForget = 4
 // the slice's own.
 type keptHistory struct {
 	order queue[acceptedID] // oldest first
-	count int               // number of those that no other has replaced
+	count int               // number of those that are not replaced
 }
 
 // history is the duplicate history of a slice: the ids that were accepted lately (semantics.md 11).

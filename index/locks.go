@@ -17,7 +17,7 @@ type lock struct {
 	until    event.Time           // 0: of a message that is locked as long as its session
 }
 
-// peak is the number of slots from which on an emptied table is made anew, so that its memory is
+// peak is the number of slots from which on an emptied table is made again, so that its memory is
 // freed.
 const peak = 1 << 16
 

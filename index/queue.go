@@ -26,7 +26,7 @@ func (q *queue[T]) drop(v *versions) {
 		return
 	}
 	q.ownList(v)
-	q.list[0] = nil // so that the array behind the list does not keep the page
+	q.list[0] = nil // so that the array of the list does not keep the page
 	q.list = q.list[1:]
 	q.before += pageSize
 }

@@ -30,7 +30,7 @@ func (s *slice) renewSession(ev *event.SessionLockRenewed) {
 	s.shared.locks.extend(s.sessions.record(s.mustSession(ev.SessionID, ev)).lock, ev.LockedUntil)
 }
 
-// releaseSession unlocks a session and what was locked under it.
+// releaseSession unlocks a session and the messages locked under it.
 func (s *slice) releaseSession(ev *event.SessionReleased) {
 	n := s.mustSession(ev.SessionID, ev)
 	for _, back := range ev.Returned {

@@ -26,7 +26,7 @@ import (
 // history the base replaces.
 type baseManager struct {
 	p     *partition
-	doing sync.Mutex // held while a base is made, or files are removed; guards what follows
+	doing sync.Mutex // held while a base is made, or files are removed; guards the fields below
 
 	// footers of files that had bodies which the base needs, at the last removal of files; nil: a
 	// footer that cannot be read

@@ -31,7 +31,7 @@ type blockCache struct {
 	limit  int // bytes
 	memory Memory
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	size   int        // bytes of the blocks, and bytes reserved for blocks that are being read
 	blocks map[blockKey]*list.Element
 	recent list.List // of cachedBlock, newest first

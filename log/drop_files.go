@@ -87,7 +87,7 @@ func (v *baseManager) prepare(ctx context.Context, needed func(first, end event.
 	return &r, discard(made)
 }
 
-// discard removes files that were made in vain. It returns nil, because the next start removes what
+// discard removes files that are not used after all. It returns nil, because the next start removes what
 // it cannot.
 func discard(made map[event.LSN]*bodyFile) error {
 	for _, b := range made {

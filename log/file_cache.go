@@ -12,7 +12,7 @@ import (
 type fileCache struct {
 	limit int
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	open   map[*segment]*list.Element
 	recent list.List // of *openFile, newest first
 }

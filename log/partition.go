@@ -37,13 +37,13 @@ type partition struct {
 	baseManager
 	scrubState
 
-	listing  sync.Mutex      // held while the manifest is replaced; guards what follows
-	manifest format.Manifest // what is on the disk
+	listing  sync.Mutex      // held while the manifest is replaced; guards the fields below
+	manifest format.Manifest // as on the disk
 
 	// belongs to Lead, and while there is a writer to the writer:
 	noted event.LSN // LSN of the progress note; guarded by the writer's noting
 
-	mu sync.RWMutex // guards what follows
+	mu sync.RWMutex // guards the fields below
 	// segments are ordered by base; only the last one's end moves.
 	segments []*segment
 	first    event.LSN

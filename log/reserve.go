@@ -60,7 +60,7 @@ type reserve struct {
 	state   atomic.Pointer[roomSince] // nil: enough
 	waiting atomic.Int32              // writers that have found no room
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	opened  bool
 	file    disk.File // nil: there is none
 	has     int64

@@ -25,7 +25,7 @@ import (
 type scrubState struct {
 	p *partition
 
-	mu    sync.Mutex // held while a file is read; guards what follows, except shown
+	mu    sync.Mutex // held while a file is read; guards the fields below, except shown
 	state format.Scrub
 	again []event.LSN // addresses of the damage when the state was saved: checked first
 	saved time.Time

@@ -28,7 +28,7 @@ type chapterSealer struct {
 	p     *partition
 	ended atomic.Bool // another recovery of the partition begins: running work is abandoned
 
-	mu      sync.Mutex // held while a chapter is sealed; guards what follows
+	mu      sync.Mutex // held while a chapter is sealed; guards the fields below
 	tip     format.Run // the run at the start of the first chapter, which sealing needs
 	made    bool       // the directory exists, durably
 	stopped error      // why no chapter is sealed any more

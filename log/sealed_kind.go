@@ -18,7 +18,7 @@ import (
 type sealedKind struct {
 	partition PartitionID
 	tag       uint32
-	named     format.SealedFile // what the manifest says
+	named     format.SealedFile // its entry in the manifest
 	blocks    *blockCache
 }
 

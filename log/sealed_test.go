@@ -334,7 +334,7 @@ func TestReadWhileSealing(t *testing.T) {
 
 // bodies are the bodies of messages that were written.
 type bodies struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	list []event.Blob
 }
 

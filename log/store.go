@@ -106,10 +106,10 @@ type store struct {
 
 	reopening sync.Mutex // held by Reopen
 
-	cutting sync.Mutex // guards what follows, and is held while tails are cut
+	cutting sync.Mutex // guards the fields below, and is held while tails are cut
 	cut     bool       // no tail of the previous run is left
 
-	mu sync.Mutex       // guards the rest
+	mu sync.Mutex       // guards the fields below
 	ns format.Namespace // only its format and capabilities grow
 	// unmarked says that the clean marker is certainly removed, so partitions may be written.
 	unmarked bool

@@ -54,7 +54,7 @@ type writer struct {
 	released atomic.Bool               // it has failed, and has nothing open any more
 	hangs    atomic.Pointer[time.Time] // start of the call that takes too long; nil: none does
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	open *Batch
 	// the open batch knows its place, which nothing else may take any more
 	placed  bool
@@ -74,7 +74,7 @@ type writer struct {
 	closed  bool
 	err     error // why it is poisoned
 
-	io   sync.Mutex // held while something is written; guards what follows
+	io   sync.Mutex // held while something is written; guards the fields below
 	tail *tail
 	// the writer's descriptor of the last segment; only the goroutine that syncs changes it
 	file    disk.File
@@ -86,7 +86,7 @@ type writer struct {
 	sealed  sealedFrame    // the frame that found no room, if there is one
 	short   shortage
 
-	noting   sync.Mutex // held while the progress note is written; guards what follows
+	noting   sync.Mutex // held while the progress note is written; guards the fields below
 	progress *disk.Replacer
 }
 

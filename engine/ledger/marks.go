@@ -18,7 +18,8 @@ type mark struct {
 	at int64
 	// The states there are those in saved, in the order of the logs; else those of the instant in
 	// of; else those that the logs begin with.
-	saved []*replay.SavedState // marks share the state of a log of which nothing was passed between them
+	// marks share the state of a log of which nothing was passed between them
+	saved []*replay.SavedState
 	of    *outset
 }
 
