@@ -87,8 +87,8 @@ func (v *baseManager) prepare(ctx context.Context, needed func(first, end event.
 	return &r, discard(made)
 }
 
-// discard removes files that are not used after all. It returns nil, because the next start removes what
-// it cannot.
+// discard removes files that are not used after all. It returns nil, because the next start removes
+// the ones it cannot.
 func discard(made map[event.LSN]*bodyFile) error {
 	for _, b := range made {
 		b.remove(disk.TempSuffix)
