@@ -58,7 +58,7 @@ func BenchmarkRememberedID(b *testing.B) {
 	}
 }
 
-// A message in a session: sent, the session accepted, locked, completed, the session given back.
+// A message in a session: sent, the session accepted, locked, completed, the session released.
 func BenchmarkSessionLife(b *testing.B) {
 	x := New()
 	ids := make([][]byte, 1000)
@@ -78,7 +78,7 @@ func BenchmarkSessionLife(b *testing.B) {
 	}
 }
 
-// A message to 1000 subscriptions, each of which receives its copy.
+// A message to 1000 subscriptions, each of which gets its copy.
 func BenchmarkFanOut(b *testing.B) {
 	const n = 1000
 	x := New()

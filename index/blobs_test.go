@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// What a state points to is all that it and any later one needs of what was in the log by then
+// The blobs of a state are all data in the log at that time that it and any later state needs
 // (decision 50): with every other blob at another place, with other bytes, the same events lead to
 // the same states.
 func TestBlobsAreAllThatIsNeeded(t *testing.T) {

@@ -141,7 +141,7 @@ func (m *model) catalogue(at event.Time, ev event.Event) {
 	}
 }
 
-// compareCatalogue compares in words: what is empty may be nil.
+// compareCatalogue compares with words: empty values may be nil.
 func (m *model) compareCatalogue(c *Catalogue) error {
 	var b strings.Builder
 	roots, split := 0, 0
@@ -220,7 +220,7 @@ func entity(id event.EntityID, kind event.EntityKind, path string, topic event.E
 	return e
 }
 
-// A checkpoint whose checksums hold is believed only when what it says can be.
+// A checkpoint with right checksums is accepted only if its contents are possible.
 func TestDecodeRefusesCatalogue(t *testing.T) {
 	t.Parallel()
 	queue, topic, sub := entity(1, event.Queue, "q", 0), entity(2, event.Topic, "t", 0), entity(3, event.Subscription, "t/Subscriptions/s", 2, "a", "b")
@@ -270,8 +270,8 @@ func TestDecodeRefusesCatalogue(t *testing.T) {
 	}
 }
 
-// mustPanic applies an event that cannot be, which is a bug of its author: Apply has to panic, with
-// a text that says what is wrong.
+// mustPanic applies an impossible event, which is a bug of its author: Apply must panic, with a
+// text that says what is wrong.
 func mustPanic(t *testing.T, x *Index, ev event.Event, want string) {
 	t.Helper()
 	defer func() {
@@ -334,8 +334,7 @@ func namespace(n int) *Index {
 	return x
 }
 
-// BenchmarkIdleEntities makes a namespace of 10,000 entities that nobody uses and says what each
-// takes.
+// BenchmarkIdleEntities makes a namespace of 10,000 unused entities and reports the memory of each.
 func BenchmarkIdleEntities(b *testing.B) {
 	const n = 10_000
 	bytes := held(n, func() any { return namespace(n) })

@@ -21,8 +21,8 @@ func (w *walk) set(number uint64, by event.Time) *event.ClockSet {
 	return ev
 }
 
-// Every instant moves by the same: what is moved there and back again is what it was, at any point
-// of any history; an index that went through its encoding moves as the other does; and both go on
+// All instants move by the same amount, at any point of any history. Moved there and back, they are
+// as before. An index that went through its encoding moves in the same way, and both continue in
 // the same way.
 func TestClockSetMovesAllTimes(t *testing.T) {
 	t.Parallel()

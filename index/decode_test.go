@@ -126,7 +126,7 @@ func changeBytes(t *testing.T, good []byte) {
 		src := slices.Clone(good)
 		for v := range 256 {
 			if v > 4 && v < 250 && bits.OnesCount8(byte(v)^good[i]) > 1 {
-				// what is left are small numbers, large ones, and those that differ in one bit
+				// the rest are small numbers, large ones, and those that differ in one bit
 				continue
 			}
 			src[i] = byte(v)
@@ -137,7 +137,7 @@ func changeBytes(t *testing.T, good []byte) {
 	}
 }
 
-// encoded appends what a part of a state is encoded in. Of scheduled messages it knows one.
+// encoded appends the encoding of a part of a state. It knows one scheduled message.
 func encoded(dst []byte, part func(*stateEncoder)) []byte {
 	w := &stateEncoder{view: new(view), dst: dst}
 	w.schedule.add(&versions{now: 1}, scheduledEntry{})
@@ -145,7 +145,7 @@ func encoded(dst []byte, part func(*stateEncoder)) []byte {
 	return w.dst
 }
 
-// Slices whose rows do not fit each other, or that belong to what cannot own them.
+// Slices whose rows are inconsistent, or that belong to an entity that cannot own them.
 func TestDecodeRefusesSlices(t *testing.T) {
 	t.Parallel()
 	topic, sub, other := newSlice(event.Slice{Entity: 1}, New().shared), newSlice(event.Slice{Entity: 2}, New().shared), newSlice(event.Slice{Entity: 3}, New().shared)

@@ -8,9 +8,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// Checkpoints of earlier versions are compared with replays by this one, by their hashes: what a
-// history is encoded in stays the same to the byte, whatever shape the state has in memory. A
-// history without moves has the encoding that it had before there were any.
+// Checkpoints of earlier versions are compared with replays by this one, by their hashes: the
+// encoding of a history stays the same to the byte, whatever the shape of the state in memory. A
+// history without moves has the same encoding as before moves existed.
 func TestEncodingStays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -12,8 +12,8 @@ const (
 	week = 7 * 24 * hour
 )
 
-// TestHistoryPolicy: the most specific pattern wins, for what it says; what it does not say is the
-// next one's, and at last the namespace's.
+// TestHistoryPolicy: the most specific pattern wins for the fields that it sets. Unset fields come
+// from the next one, and last from the namespace.
 func TestHistoryPolicy(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -57,8 +57,8 @@ func TestHistoryPolicy(t *testing.T) {
 	}
 }
 
-// What is said of history is in the state: it survives an encoding, a snapshot has what was said
-// when it was taken, and a clock that is set moves its beginning.
+// History policies are in the state: they survive an encoding, a snapshot has those of its time,
+// and a clock that is set moves their start.
 func TestHistoryInTheState(t *testing.T) {
 	t.Parallel()
 	x := New()

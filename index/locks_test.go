@@ -39,7 +39,7 @@ func TestTokensWithEqualHalves(t *testing.T) {
 		}
 	}
 	check()
-	// the first of its half, and ones behind it
+	// the first with its half, and later ones
 	for _, gone := range []event.LockToken{token(0, 0), token(1, 1), token(0, 2)} {
 		table.remove(slots[gone])
 		delete(slots, gone)

@@ -20,13 +20,12 @@ func held(n int, build func() any) float64 {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	runtime.KeepAlive(kept)
-	// what stood there before may have gone
+	// the previous contents may have been removed
 	return float64(int64(after.HeapAlloc-before.HeapAlloc)) / float64(n)
 }
 
-// P23: what a waiting message costs in memory that stays, in a queue and as a copy in a
-// subscription, and what a session, a remembered message id and a scheduled message cost beside it.
-// Not parallel: it measures the heap.
+// P23: the lasting memory of a waiting message, in a queue and as a copy in a subscription, and of
+// a session, a remembered message id and a scheduled message. Not parallel: it measures the heap.
 func TestMemory(t *testing.T) {
 	const n = 100_000
 	store := func(change func(i int, ev *event.MessageEnqueued)) func() any {
@@ -114,7 +113,8 @@ func leaving(n event.SequenceNumber) *Index {
 	return x
 }
 
-// movedHere is the arrival of the i-th of many messages, of which none is over at its source.
+// movedHere returns the arrival of the i-th of many messages, none of which is settled at its
+// source.
 func movedHere(i int) *event.Arrival {
 	return &event.Arrival{Source: event.Slice{Entity: 50}, Number: event.TransferNumber(i + 1), Hops: 1, First: event.SequenceNumber(i + 1)}
 }
@@ -147,7 +147,7 @@ func TestMemoryOfMoves(t *testing.T) {
 	}
 }
 
-// P23: what is over gives its memory back, or is used again: sessions come and go one by one.
+// P23: memory of removed data is freed or reused: sessions are added and removed one by one.
 func TestSessionsComeAndGo(t *testing.T) {
 	x := New()
 	const n = 50_000
@@ -170,8 +170,7 @@ func TestSessionsComeAndGo(t *testing.T) {
 	}
 }
 
-// P23: sessions that are only ever accepted by name leave the row of those that wait from anywhere
-// in it.
+// P23: sessions that are only accepted by name leave the list of waiting sessions from anywhere.
 func TestRowOfWaitingSessionsIsBounded(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -193,7 +192,8 @@ func TestRowOfWaitingSessionsIsBounded(t *testing.T) {
 	}
 }
 
-// A long history is over at once: no single send pays for all of it, and it goes as new ids come.
+// A long history expires at once: no single send pays for all of it, and it shrinks as new ids are
+// added.
 func TestHistoryGoesLittleByLittle(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -305,7 +305,7 @@ func TestMemoryOfLeftMessages(t *testing.T) {
 	}
 }
 
-// A row is what most memory goes to.
+// Rows take most of the memory.
 func TestSizeOfRow(t *testing.T) {
 	t.Parallel()
 	if got := reflect.TypeFor[row]().Size(); got != 48 {

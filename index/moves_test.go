@@ -28,8 +28,8 @@ func numbers(x *Index, highest event.TransferNumber) (here []event.TransferNumbe
 	return here
 }
 
-// SM-262: 7 is refused and 8 stored; when 7 comes again it is not taken for one that is here. What
-// is below a floor is over, whether it came here or not.
+// SM-262: 7 is refused and 8 stored; when 7 is offered again it does not count as arrived.
+// Everything below a floor is settled, whether it arrived here or not.
 func TestArrivals(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -109,8 +109,7 @@ func TestMovesThatCannotBe(t *testing.T) {
 	}
 }
 
-// A message in transfer counts where it is, and nobody is shown it there but in the dead-letter
-// queue.
+// A message in transfer counts at its place, and is shown only in the dead-letter queue.
 func TestTransferring(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -167,11 +166,11 @@ func TestTransferring(t *testing.T) {
 	}
 }
 
-// Those that stay and those that do not are many, and either go first.
+// Many stay and many do not, and either are removed first.
 func TestManyDeadLetters(t *testing.T) {
 	t.Parallel()
 	const n = 100
-	for _, gone := range []bool{false, true} { // those that stay go
+	for _, gone := range []bool{false, true} { // the ones that stay are removed
 		x := New()
 		for seq := range event.SequenceNumber(n) {
 			x.Apply(1, enqueued(seq+1))
@@ -195,7 +194,7 @@ func TestManyDeadLetters(t *testing.T) {
 	}
 }
 
-// A slice that is dropped takes its open transfers and what came to it along, in memory too.
+// A dropped slice also drops its open transfers and its arrivals, in memory as well.
 func TestDroppedOnItsWay(t *testing.T) {
 	t.Parallel()
 	x, empty := New(), New().Encode(nil)

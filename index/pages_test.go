@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// paged is slots and a queue, and what they must hold.
+// paged has slots and a queue, and their expected contents.
 type paged struct {
 	s          slots[int]
 	q          queue[int]
@@ -34,7 +34,7 @@ func TestPages(t *testing.T) {
 		v := &versions{now: 1}
 		var s slots[int]
 		var q queue[int]
-		table, row := []int{0}, []int(nil) // what s and q must hold
+		table, row := []int{0}, []int(nil) // expected contents of s and q
 		first := 0
 		var kept []paged
 		compare := func(p paged) {

@@ -7,8 +7,8 @@ import (
 )
 
 // The state of an entity with several partitions survives a checkpoint, with its hosts and the hash
-// of its keys, and so do duplicates that are known by their key. One with a hash that nobody knows
-// is refused.
+// of its keys, and so do duplicates that are known by their key. One with an unknown hash is
+// refused.
 func TestPartitionedState(t *testing.T) {
 	t.Parallel()
 	x := New()

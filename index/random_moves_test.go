@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// movedFrom is what must be known of a message that came from elsewhere.
+// movedFrom is the expected data of a message that came from elsewhere.
 type movedFrom struct {
 	hops   uint8
 	source string
@@ -19,7 +19,7 @@ type movedFrom struct {
 // passage is a way between two slices.
 type passage struct{ from, to event.Slice }
 
-// moveModel knows of moves what an index should, in the most simple form.
+// moveModel has the same data about moves as an index, in the simplest form.
 type moveModel struct {
 	given   map[event.Slice]event.TransferNumber
 	open    map[event.Slice]map[event.TransferNumber]Transfer
@@ -314,7 +314,7 @@ func (w *walk) forgetSource(t *turn) {
 	delete(w.moves.pending, passage{gone, t.id})
 }
 
-// reserve gives out numbers, of which a transaction uses some later.
+// reserve gives out numbers, some of which a transaction uses later.
 func (w *walk) reserve(t *turn) {
 	if t.sub {
 		return
@@ -348,7 +348,7 @@ func (w *walk) commit(*turn) {
 		ScheduledFor: w.now + event.Time(w.rng.IntN(3000)), Body: w.blob()})
 }
 
-// movesOf is what an engine asks of a slice's moves on the way.
+// movesOf returns the answers to an engine's queries about a slice's moves.
 func movesOf(b *bytes.Buffer, x *Index, id event.Slice) {
 	fmt.Fprint(b, x.NextTransfer(id), x.ArrivalSources(id), " ")
 	for t := event.TriggerForward; t <= event.TriggerVia; t++ {

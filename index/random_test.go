@@ -31,7 +31,7 @@ type walk struct {
 	check  func() // after every event
 	past   []decided
 
-	reserved []reservation // numbers that nobody has used yet
+	reserved []reservation // unused numbers
 	still    bool          // nothing moves, and there are no transactions
 }
 
@@ -109,7 +109,7 @@ func (w *walk) lock() (Lock, Message, bool) {
 	return Lock{}, Message{}, false
 }
 
-// turn is what one step of a walk is about.
+// turn is the data of one step of a walk.
 type turn struct {
 	id             event.Slice
 	env            event.Envelope // of id
@@ -149,7 +149,7 @@ func (w *walk) step() {
 // of all, and of those without moves, which come first
 const operationWeights, stillWeights = 38, 28
 
-// operations are what a step may do; their weights make operationWeights together.
+// operations are the possible steps; the sum of their weights is operationWeights.
 var operations = []struct {
 	weight int
 	do     func(*walk, *turn)
@@ -243,7 +243,7 @@ func (w *walk) endLock(*turn) {
 	}
 }
 
-// removeFree takes a message out of the main queue that nobody holds.
+// removeFree removes an unlocked message from the main queue.
 func (w *walk) removeFree(t *turn) {
 	m, ok := w.pick(t.id, event.Main, func(m *Message) bool { return m.State == Active || m.State == Deferred })
 	if !ok {
@@ -270,8 +270,8 @@ func (w *walk) deleteBatch(t *turn) {
 	w.apply(&event.MessagesBatchDeleted{Envelope: t.env, Before: w.now, Sequences: doomed})
 }
 
-// holdSession is what a client does with a session: accept it, lock some of its messages, renew it,
-// set its state.
+// holdSession acts as a client of a session: it accepts the session, locks some of its messages,
+// renews it, and sets its state.
 func (w *walk) holdSession(*turn) {
 	rng := w.rng
 	held := []event.Slice{inSessions, grouped}[rng.IntN(2)]
@@ -495,7 +495,7 @@ func TestOrdersLast(t *testing.T) {
 			w.apply(&event.ScheduledActivated{Envelope: event.Envelope{Slice: a.Slice}, Sequence: a.Sequence, NewSequence: x.NextSequence(a.Slice), EnqueuedAt: w.now})
 		}
 	}
-	for x.Remembered(plain) > 1 { // one that is new drops a few that are over
+	for x.Remembered(plain) > 1 { // a new one drops a few expired ones
 		w.now += 5000
 		w.apply(&event.MessageEnqueued{Envelope: event.Envelope{Slice: plain}, Sequence: x.NextSequence(plain), EnqueuedAt: w.now,
 			MessageID: fmt.Appendf(nil, "new %d", w.now), DuplicateUntil: w.now + 1})

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// check finds what is wrong with the order of sessions.
+// check returns what is wrong with the order of sessions.
 func (o *sessionOrder) check(t *testing.T, byID map[string]uint32) {
 	t.Helper()
 	n, before := 0, ""
@@ -33,7 +33,7 @@ func (o *sessionOrder) check(t *testing.T, byID map[string]uint32) {
 	}
 }
 
-// naive is what an enumeration shows, found by looking at everything.
+// naive returns the result of an enumeration, found by a full scan.
 func naive(x *Index, w Listing) (ids []string) {
 	for s := range x.Sessions(w.Slice) {
 		if w.All && (s.Active > 0 || s.Locked > 0 || s.Set) || !w.All && s.Set && s.SetAt > w.Since {
@@ -119,8 +119,8 @@ func TestOrderOfSessions(t *testing.T) {
 	}
 }
 
-// A page somewhere among many sessions costs what it shows and the blocks in front of it; one of
-// states is cut into steps.
+// A page somewhere among many sessions costs what it shows and the blocks before it; one of states
+// is cut into steps.
 func TestPageOfManySessions(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
@@ -147,8 +147,7 @@ func TestPageOfManySessions(t *testing.T) {
 	}
 }
 
-// longSession is an index with one session that is held, and a model of what its messages should
-// be.
+// longSession returns an index with one held session, and a model of its expected messages.
 type longSession struct {
 	x        *Index
 	rng      *rand.Rand
@@ -255,8 +254,8 @@ func (s *longSession) check(t *testing.T, round int) {
 	}
 }
 
-// Messages of a long session that are not deliverable are not looked at again and again, neither
-// for the next one nor for those that are locked; what is found is the same as without.
+// Undeliverable messages of a long session are not examined again and again, neither for the next
+// message nor for the locked ones. The results are the same as without this.
 func TestLongSession(t *testing.T) {
 	t.Parallel()
 	s := newLongSession()

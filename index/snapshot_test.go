@@ -23,7 +23,7 @@ type taken struct {
 	done     chan error
 }
 
-// questioned is what can be asked of an index and of a snapshot, and what an index answers.
+// questioned has the queries of an index and of a snapshot, and the results of an index.
 func questioned(x *Index) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, x.LastAt(), x.Slices(), x.Live())
@@ -83,8 +83,8 @@ func (t *taken) encode() {
 	}()
 }
 
-// P21: whatever is applied after a snapshot was taken, it stays what it was: read by others while
-// the owner goes on, several at a time, and some closed before others.
+// P21: a snapshot does not change, whatever is applied after it was taken: read by others while the
+// owner continues, several at a time, and some closed before others.
 func TestSnapshotStays(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(16)
@@ -92,7 +92,7 @@ func TestSnapshotStays(t *testing.T) {
 		seeds = 5
 	}
 	for seed := range seeds {
-		x, y := New(), New() // nobody takes snapshots of y
+		x, y := New(), New() // y has no snapshots
 		w := newWalk(seed, x, y)
 		var open []*taken
 		n := 0
@@ -139,7 +139,7 @@ func TestSnapshotStays(t *testing.T) {
 	}
 }
 
-// What no snapshot sees any more is changed where it stands.
+// Data that no snapshot sees any more is changed in place.
 func TestClosedSnapshotCostsNothing(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -210,7 +210,7 @@ func TestSnapshotEncodesInPieces(t *testing.T) {
 	}
 }
 
-// pieces keeps what is written, and fails at one of the writes.
+// pieces keeps the written bytes, and fails at one of the writes.
 type pieces struct {
 	buf        bytes.Buffer
 	n, largest int
@@ -228,7 +228,7 @@ func (p *pieces) Write(b []byte) (int, error) {
 }
 
 // Few messages in many slices, in many leaves: a snapshot is taken of them and everything is
-// changed, by which the copies come to be.
+// changed, so that copies are made.
 func TestSnapshotOfSparseRows(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -386,8 +386,8 @@ func TestFirstChangeCopiesLittle(t *testing.T) {
 }
 
 // Longest stop of the owner by a checkpoint of ten million waiting messages: taking the snapshot,
-// and any one event after it while it is encoded beside, when each event goes to a leaf that no
-// other has gone to since. Run it with -benchtime 1x.
+// and any single event after it while it is being encoded, if each event is in a leaf that no other
+// event has changed since. Run it with -benchtime 1x.
 func BenchmarkSnapshot10M(b *testing.B) {
 	const n = 10_000_000
 	x := New()

@@ -6,8 +6,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// A pass that is under way does not see what comes back behind it: the slice has to know of that
-// when the pass is over.
+// A running pass does not see messages that return behind its position: the slice must know of them
+// when the pass is complete.
 func TestSweepHearsOfWhatComesBack(t *testing.T) {
 	t.Parallel()
 	x, id := New(), event.Slice{Entity: 1}

@@ -71,16 +71,16 @@ func (s *slice) keepsChanges() (n int) {
 	return n
 }
 
-// model knows of topics and of the catalogue what an index should, in the most simple form.
+// model has the same data about topics and the catalogue as an index, in the simplest form.
 type model struct {
-	// of what the topic has scheduled: body, origin and what it came with
+	// of the topic's scheduled messages: body, origin and arrival
 	bodies   map[event.SequenceNumber]sentCopy
 	sent     map[event.Slice]map[event.SequenceNumber]sentCopy
 	belongs  map[event.Slice]bool // subscriptions whose slice belongs to the topic's
 	entities []modelEntity        // by id
 }
 
-// sentCopy is what must be known of a copy as long as it lives, whatever happens to it.
+// sentCopy is the expected data of a copy as long as it exists, whatever happens to it.
 type sentCopy struct {
 	event.Copy
 	origin     event.SequenceNumber
@@ -121,7 +121,7 @@ func (m *model) apply(at event.Time, ev event.Event) {
 	}
 }
 
-// cameWith is what the copies of a message have in common that was sent to the topic, under a
+// cameWith is the common data of the copies of a message that was sent to the topic, under a
 // number, or moved there.
 func cameWith(a *event.Arrival, number event.SequenceNumber, body event.Blob) sentCopy {
 	if a == nil {
@@ -201,7 +201,7 @@ func sameBlob(a, b event.Blob) bool {
 	return a.Position == b.Position && a.Size == b.Size && a.Sum == b.Sum
 }
 
-// everything yields the messages of a slice in all sub-queues, and those that leave it.
+// everything yields the messages of a slice in all sub-queues, and those in transfer.
 func everything(x *Index, id event.Slice) func(func(Message) bool) {
 	return func(yield func(Message) bool) {
 		for q := range event.SubQueue(subQueues) {
@@ -233,7 +233,7 @@ func stored(x *Index, id event.Slice) (n int64) {
 	return n
 }
 
-// third is in front of the first number that an entity partition 3 gives out.
+// third is the number before the first one that entity partition 3 gives out.
 const third event.SequenceNumber = 3 << 48
 
 // What a topic keeps: numbers and the duplicate history, no message. All copies share one body.
@@ -248,7 +248,7 @@ func TestPublish(t *testing.T) {
 			{Subscription: grouped.Entity, Sequence: third + 1, InSession: true, SessionID: []byte{}},
 			{Subscription: grouped.Entity, Sequence: third + 2, Cause: event.CauseNoSession, Changes: changes},
 		}})
-	// nobody wants it
+	// no subscription matches it
 	x.Apply(1001, &event.MessagePublished{Envelope: event.Envelope{Slice: news}, Sequence: third + 2, EnqueuedAt: 1001})
 	y, err := Decode(x.Encode(nil))
 	if err != nil {
@@ -282,8 +282,8 @@ func TestPublish(t *testing.T) {
 	}
 }
 
-// A scheduled message of a topic counts as its own until it is published; then its body, which
-// stands in an older frame, counts once for each copy (semantics.md 7.6, 16.3).
+// A scheduled message of a topic counts as its own until it is published. Then its body, which is
+// in an older frame, counts once for each copy (semantics.md 7.6, 16.3).
 func TestPublishScheduled(t *testing.T) {
 	t.Parallel()
 	x := New()
@@ -305,8 +305,8 @@ func TestPublishScheduled(t *testing.T) {
 	}
 }
 
-// A topic and its subscriptions are forgotten in any order, and one of them may be there again
-// before the others are gone: bytes are those of what is left (P14).
+// A topic and its subscriptions are removed in any order, and one of them may exist again before
+// the others are gone: bytes are those of the remaining ones (P14).
 func TestForgetTopic(t *testing.T) {
 	t.Parallel()
 	all := []event.Slice{news, copies, grouped}

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// asRows is what a tree holds, by number: the row, its origin and its changes.
+// asRows returns the contents of a tree, by number: the row, its origin and its changes.
 func asRows(root *node) map[event.SequenceNumber]string {
 	all := map[event.SequenceNumber]string{}
 	root.each(0, func(p place) bool {
@@ -21,7 +21,7 @@ func asRows(root *node) map[event.SequenceNumber]string {
 	return all
 }
 
-// check finds what is wrong with the shape of a tree.
+// check returns what is wrong with the shape of a tree.
 func (n *node) check(t *testing.T, root bool) (live int) {
 	t.Helper()
 	if n.level == 0 {

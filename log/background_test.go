@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sealing never rests because of those who read, and they have what it leaves of the budget, in a
-// clock that the test turns.
+// Readers never slow sealing down, and get the rest of its budget, measured with a clock that the
+// test controls.
 func TestBackgroundPriorities(t *testing.T) {
 	t.Parallel()
 	const long = 10 * time.Second
@@ -34,7 +34,7 @@ func TestBackgroundPriorities(t *testing.T) {
 				}
 			}
 		}
-		const most = 3 // MiB, of bursts and what was begun
+		const most = 3 // MiB, of bursts and of pieces in progress
 		if got, want := wrote>>20, c.wrote*int(long/time.Second); got < want || got > want+most {
 			t.Errorf("%s: %d MiB are written, want %d", name, got, want)
 		}

@@ -12,8 +12,8 @@ import (
 )
 
 // Checkpoints are kept with the log (decision 54): no more than a tenth of it, the newest two in
-// any case, the others spread over all of it, and a start finds those that the run before it had,
-// after a crash too.
+// any case, the others spread over all of it. A start finds those of the previous run, also after a
+// crash.
 func TestCheckpointsAreKept(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", 11)

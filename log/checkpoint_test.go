@@ -53,7 +53,7 @@ func foreignCheckpoints(own, other, end event.LSN, chain [4]byte) []foreignCheck
 	}
 }
 
-// otherFrame is where a frame begins behind the first one at own, and its chain.
+// otherFrame returns where a frame begins after the first one at own, and its chain.
 func otherFrame(t *testing.T, w *world, own event.LSN) (other event.LSN, chain [4]byte) {
 	t.Helper()
 	for f, err := range w.part.Read(ctx, own+1) {
@@ -274,8 +274,8 @@ func TestForeignNotes(t *testing.T) {
 	})
 }
 
-// P24: the clean marker speaks for all partitions, or is not written: one that nobody led after a
-// crash was not repaired.
+// P24: the clean marker covers all partitions or is not written: a partition that was not led after
+// a crash was not repaired.
 func TestNoCleanMarkerForAnUncleanPartition(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 5)

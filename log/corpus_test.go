@@ -86,9 +86,9 @@ func (c *corpus) message() (id string, body []byte) {
 	}
 }
 
-// Sealed history of 1-KiB messages that were sent, locked and completed is at most 40 % of what it
-// was, and 12 % without their bodies, with all indexes. The corpus decides: what is random in it
-// does not compress.
+// Sealed history of 1-KiB messages that were sent, locked and completed is at most 40 % of its
+// original size, and 12 % without bodies, with all indexes. The result depends on the corpus: its
+// random parts do not compress.
 func TestSealedRatio(t *testing.T) {
 	t.Parallel()
 	s, err := log.Open(t.Context(), t.TempDir(), log.Options{Partitions: 1, Manual: true, SealAfter: -1, ChapterBytes: 8 << 20})
@@ -150,7 +150,7 @@ func TestSealedRatio(t *testing.T) {
 	}
 }
 
-// sealedPercent is what the sealed files of a log take, in percent of what they were made of.
+// sealedPercent returns the size of a log's sealed files, in percent of the original size.
 func sealedPercent(t *testing.T, p log.Partition) float64 {
 	t.Helper()
 	raw, stored := 0.0, 0.0

@@ -19,7 +19,7 @@ import (
 
 const simDir = "/data"
 
-// world is a log on a simulated disk and what is known about it.
+// world is a log on a simulated disk, and the facts known about it.
 type world struct {
 	t    testing.TB
 	name string // of the case, for messages
@@ -32,7 +32,7 @@ type world struct {
 	// gone.
 	drops int
 
-	sent  []uint64 // per message of partition 0, from 1: a random number that stands in its body
+	sent  []uint64 // per message of partition 0, from 1: a random number in its body
 	acked int      // messages that must survive a power loss
 	safe  int      // messages that must survive the death of the process
 
@@ -63,8 +63,8 @@ func (w *world) failf(format string, args ...any) {
 	w.t.Fatalf("%s: %s", w.name, fmt.Sprintf(format, args...))
 }
 
-// open opens the store and checks that the log holds a prefix of what was sent that contains all
-// that was promised.
+// open opens the store and checks that the log holds a prefix of the sent messages that contains
+// all acknowledged ones.
 func (w *world) open() error {
 	w.opts.FS, w.opts.BootID = w.fs, "boot-"+strconv.Itoa(w.boot)
 	s, err := log.Open(ctx, simDir, w.opts)
@@ -78,7 +78,7 @@ func (w *world) open() error {
 	return w.check()
 }
 
-// check replays the log, and so learns what became of what was sent.
+// check replays the log, and so finds out which sent messages it has.
 func (w *world) check() error {
 	n, err := w.read()
 	if errors.Is(err, log.ErrChecksum) {
@@ -99,7 +99,7 @@ func (w *world) check() error {
 	return nil
 }
 
-// read compares what can be read with what was sent, and returns how many messages those are.
+// read compares the readable messages with the sent ones, and returns their number.
 func (w *world) read() (n int, err error) {
 	var d event.Decoder
 	for f, err := range w.part.Read(ctx, 0) {
@@ -214,7 +214,7 @@ func (w *world) work() error {
 func (w *world) lead() error {
 	w.wait = nil
 	writer, err := w.part.Lead(ctx)
-	if w.w = nil; err == nil { // what was found is synced
+	if w.w = nil; err == nil { // the recovered log is synced
 		w.w, w.acked = writer.(log.ManualWriter), len(w.sent)
 	}
 	return err
@@ -247,7 +247,7 @@ func (w *world) stop() error {
 	return w.store.Close()
 }
 
-// crash replaces the disk with what is left of it.
+// crash replaces the disk by its state after the crash.
 func (w *world) crash(mode faultfs.Mode) {
 	if mode == faultfs.PowerLoss {
 		w.boot++
@@ -268,7 +268,7 @@ func (w *world) life() error {
 	return w.live()
 }
 
-// live is what a life does once the log can be written.
+// live does the work of a life after the log has become writable.
 func (w *world) live() error {
 	if w.busy {
 		w.fs.During(func(string) {
@@ -320,7 +320,7 @@ func (w *world) script() error {
 	return w.life()
 }
 
-// after opens what is left, more than once, and goes on.
+// after opens the remaining disk more than once, and continues.
 func (w *world) after() {
 	w.t.Helper()
 	for range 2 {
@@ -350,7 +350,7 @@ func (w *world) life2() error {
 	return w.stop()
 }
 
-// unclean is a world whose disk lost power with a torn tail: what recovery has to work on.
+// unclean returns a world whose disk lost power with a torn tail, as input for recovery.
 func unclean(t testing.TB, name string, seed uint64) *world {
 	w := newWorld(t, name, seed)
 	if err := w.life(); err != nil {
@@ -382,8 +382,8 @@ var scripts = map[string]struct {
 	}, (*world).script},
 }
 
-// TestF1F2F14CrashAtEveryCall (SM-364, SM-371) stops the machine at each call to the disk, those
-// that save a checkpoint among them, in each way, and starts again.
+// TestF1F2F14CrashAtEveryCall (SM-364, SM-371) stops the machine at each call to the disk,
+// including those that save a checkpoint, in each way, and starts again.
 func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for name, s := range scripts {
@@ -416,9 +416,9 @@ func TestF1F2F14CrashAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestF8F9F10ErrorAtEveryCall (SM-377, SM-376 as far as nothing acknowledged is lost) makes each
-// call fail, once or for ever, with each error, and then starts again on what the process, or a
-// power loss, left.
+// TestF8F9F10ErrorAtEveryCall (SM-377, SM-376 as far as no acknowledged data is lost) makes each
+// call fail, once or permanently, with each error. Then it starts again on the disk that the
+// process, or a power loss, left.
 func TestF8F9F10ErrorAtEveryCall(t *testing.T) {
 	t.Parallel()
 	faults := map[string]faultfs.Fault{

@@ -16,9 +16,9 @@ import (
 
 const walDir = simDir + "/partitions/00/wal/"
 
-// quiet is a log after a second without traffic, and then the power failed: everything up to the
-// last Skip frame is known to be durable by what is written. It returns the world and the LSN of
-// that frame.
+// quiet returns a log after a second without traffic and a power failure. The written bytes show
+// that everything up to the last Skip frame is durable. It returns the world and the LSN of that
+// frame.
 func quiet(t testing.TB, room int) (*world, event.LSN) {
 	w := newWorld(t, t.Name(), 7)
 	w.opts.RoomBytes = room
@@ -95,8 +95,8 @@ func (w *world) refused(what string) *log.CorruptError {
 	return c
 }
 
-// TestF4FlipAtEveryByte (SM-364, SM-365) damages each byte of the log. What is known to be durable
-// is refused, naming the frame; the last frame, which nobody was promised, is cut.
+// TestF4FlipAtEveryByte (SM-364, SM-365) damages each byte of the log. Damage in the durable part
+// is refused and names the frame; the last frame, which was never acknowledged, is cut.
 func TestF4FlipAtEveryByte(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{-1, 1024} {
@@ -194,7 +194,7 @@ func TestF3TornWithoutNotes(t *testing.T) {
 	}
 }
 
-// TestSameBoot: when only the process died, nothing but a short frame may stand at the end.
+// TestSameBoot: if only the process died, nothing but a short frame is accepted at the end.
 func TestSameBoot(t *testing.T) {
 	t.Parallel()
 	w, skip := quiet(t, -1)
@@ -358,9 +358,9 @@ func TestCleanMarker(t *testing.T) {
 	})
 }
 
-// TestF9FaultNote: after a failed sync whose pages are gone, and without a reboot, what was
-// acknowledged is served, and a log that ends before that is refused. Room that was synced is what
-// the file shows in place of the lost pages: then nothing is cut.
+// TestF9FaultNote: after a failed sync whose pages are lost, and without a reboot, acknowledged
+// data is served, and a log that ends before it is refused. If room was synced, the file shows it
+// in place of the lost pages: then nothing is cut.
 func TestF9FaultNote(t *testing.T) {
 	t.Parallel()
 	// none; too little for the frame that is lost; enough
@@ -386,8 +386,7 @@ func TestF9FaultNote(t *testing.T) {
 	}
 }
 
-// afterFault starts on what a failed sync left in the last file: two messages that were
-// acknowledged.
+// afterFault starts on a last file after a failed sync, with two acknowledged messages.
 func (w *world) afterFault(name string, blank bool) {
 	w.t.Helper()
 	if !blank {

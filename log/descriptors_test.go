@@ -99,8 +99,8 @@ func TestProgressWithoutExchange(t *testing.T) {
 	}
 }
 
-// A process without descriptors waits: no write fails for that, and what is read is not called
-// damaged.
+// A process without descriptors waits: no write fails because of that, and no read counts as
+// damage.
 func TestF18OutOfDescriptors(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []error{syscall.EMFILE, syscall.ENFILE} {

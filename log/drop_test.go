@@ -24,7 +24,7 @@ func dropping(t testing.TB, name string, seed uint64) *world {
 // sixth, and so on.
 func (w *world) wants(n int) bool { return w.drops == 0 || n%w.drops == 0 }
 
-// drop drops from every sealed file what is not wanted, and wants less the next time.
+// drop drops the unwanted bodies from every sealed file, and wants fewer the next time.
 func (w *world) drop() error {
 	if w.drops == 0 {
 		return nil
@@ -46,8 +46,8 @@ func (w *world) drop() error {
 	return nil
 }
 
-// Bodies that nobody wants go, all others stay, and a file of which too little would go is left
-// alone (reliability.md P22).
+// Unwanted bodies are dropped, all others stay, and a file that would free too little is left alone
+// (reliability.md P22).
 func TestDropBodies(t *testing.T) {
 	t.Parallel()
 	w := sealing(t, t.Name(), 8)
@@ -124,8 +124,8 @@ func (w *world) gone() (n int) {
 	return n
 }
 
-// A file that is not what was written stays as it is, whether its records are damaged or a body
-// that is wanted.
+// A file that differs from the bytes written stays as it is, whether its records or a wanted body
+// are damaged.
 func TestDamagedFileKeepsItsBodies(t *testing.T) {
 	t.Parallel()
 	for at := range 60 {
@@ -147,7 +147,7 @@ func TestDamagedFileKeepsItsBodies(t *testing.T) {
 		if now := w.part.Segments()[0].File; err == nil && now == file || err != nil && now != file {
 			t.Errorf("flip at %d of %d: %s is now %s: %v", place, len(whole), file, now, err)
 		}
-		if err != nil { // the same bytes, and nothing beside them
+		if err != nil { // the same bytes, and no other files
 			if got := w.file(file); string(got[:place]) != string(whole[:place]) {
 				t.Errorf("flip at %d: the file has changed", place)
 			}

@@ -35,8 +35,8 @@ func (w *world) done(i int) bool {
 	}
 }
 
-// A frame is written while a sync goes on: its Ordered ticket completes, its Durable one waits for
-// a sync of its own, and the sync makes nothing durable but what was written before it began.
+// A frame is written during a sync: its Ordered ticket completes, its Durable one waits for another
+// sync, and the sync makes only earlier writes durable.
 func TestWriteDuringSync(t *testing.T) {
 	t.Parallel()
 	w := during(t, func(w *world) {

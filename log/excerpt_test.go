@@ -29,9 +29,9 @@ func (d excerptDir) Write(name string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// Bodies that stand far in front of what is left of a log are in as many files as their distances
-// need, between frames that stand for the rest, and are read at their addresses. What is not there
-// is erased, and none of this is damage.
+// Bodies far before the rest of a log are in as many files as their distances require, between
+// frames in place of the missing ones, and are read at their addresses. Missing bytes are erased,
+// and none of this is damage.
 func TestExcerptOfFarBodies(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -18,9 +18,9 @@ import (
 // since some file systems copy it for that. A sync is not among them.
 var takesRoom = []faultfs.Op{faultfs.OpCreate, faultfs.OpMkdir, faultfs.OpRename, faultfs.OpWrite, faultfs.OpAllocate, faultfs.OpTruncate}
 
-// TestF8EveryCallWithoutRoom: a disk or a quota that is full at one call that takes room, or at the
-// next three, costs a running log nothing: no frame is lost, doubled or left in part, and what
-// waits is written without a restart.
+// TestF8EveryCallWithoutRoom: a disk or a quota that is full at one call that needs room, or at the
+// next three, costs a running log nothing. No frame is lost, doubled or left incomplete, and
+// waiting frames are written without a restart.
 func TestF8EveryCallWithoutRoom(t *testing.T) {
 	t.Parallel()
 	for _, reserve := range []int64{0, 16 << 10} {
@@ -62,7 +62,7 @@ func everyCallWithoutRoom(t *testing.T, name string, reserve int64, fault faultf
 				w.failf("%v", err)
 			}
 		}
-		if len(w.wait) > 0 || w.acked < len(w.sent)-1 { // nobody waits for a sync of the last one
+		if len(w.wait) > 0 || w.acked < len(w.sent)-1 { // nothing waits for a sync of the last one
 			w.failf("%d frames wait, %d messages of %d are there", len(w.wait), w.acked, len(w.sent))
 		}
 		w.acked, w.safe = len(w.sent), len(w.sent)
@@ -175,7 +175,7 @@ func TestF8States(t *testing.T) {
 	if len(w.wait) > 0 || sent < 64<<10/1000 {
 		w.failf("%d frames were written, %d wait", sent, len(w.wait))
 	}
-	for range 40 { // what is left of it is for what was taken
+	for range 40 { // the rest of it is for accepted frames
 		w.send(1, 500, log.Durable)
 	}
 	look(log.RoomNone, "nothing is left")
@@ -209,8 +209,8 @@ func TestF8States(t *testing.T) {
 	w.after()
 }
 
-// TestF8Quota: a quota that the disk does not report is found by what it refuses, and counts as
-// gone when the reserve could be filled up twice.
+// TestF8Quota: a quota that the disk does not report is found when it refuses a write, and counts
+// as gone when the reserve could be refilled twice.
 func TestF8Quota(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 4)
@@ -225,7 +225,7 @@ func TestF8Quota(t *testing.T) {
 		}
 		return faultfs.Fault{}
 	})
-	for range 20 { // the reserve helps nobody here: a user's quota may not count it
+	for range 20 { // the reserve does not help: a user's quota may not count it
 		w.send(1, 100, log.Durable)
 		w.w.Tick()
 		if err := w.work(); err != nil {
@@ -247,7 +247,8 @@ func TestF8Quota(t *testing.T) {
 	}
 }
 
-// TestF8SmallDisk: on a small disk the reserve is smaller, and a start takes from it what it needs.
+// TestF8SmallDisk: on a small disk the reserve is smaller, and a start takes the room that it needs
+// from it.
 func TestF8SmallDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 5)

@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/logdir"
 )
 
-// A body that history has let go is erased, also where it stood behind a file that stays for its
+// A body that history no longer keeps is erased, also if it was after a file that is kept for its
 // bodies.
 func TestBodyInAGap(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// heldLog is a log on disk with closed chapters, of which the first are sealed.
+// heldLog returns a log on disk with closed chapters, of which the first are sealed.
 type heldLog struct {
 	fs *faultfs.FS
 	p  *partition
@@ -66,7 +66,7 @@ func (h *heldLog) drop(t *testing.T) error {
 	return err
 }
 
-// base makes a base in front of the file with that number.
+// base makes a base before the file with that number.
 func (h *heldLog) base(t *testing.T, file int) error {
 	return h.p.SaveBase(t.Context(), BaseInfo{LSN: h.p.Segments()[file].First}, func(out io.Writer) error {
 		_, err := out.Write([]byte("what a state is made of"))
@@ -98,10 +98,9 @@ func (h *heldLog) hold() (names []string) {
 	return names
 }
 
-// TestHeldFilesStay checks that a copy finds what the log consisted of when its hold began,
-// whenever in the course of sealing, dropping bodies, removing files and making a base that was:
-// the hold begins in turn before each call of the file system at which no file is just being
-// replaced.
+// TestHeldFilesStay checks that a copy finds the files of the log at the start of its hold, at any
+// moment of sealing, dropping bodies, removing files and making a base. The hold begins in turn
+// before each call of the file system that does not replace a file.
 func TestHeldFilesStay(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -138,7 +137,7 @@ func TestHeldFilesStay(t *testing.T) {
 				})
 				err := c.act(h, t)
 				if h.fs.Calls() < first+k {
-					break // the hold would have begun behind the last call
+					break // the hold would have begun after the last call
 				}
 				if held == nil {
 					continue

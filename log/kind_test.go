@@ -25,7 +25,7 @@ type archive struct {
 type part struct {
 	at     int64 // from the segment's first address
 	bytes  []byte
-	erased [][2]int64 // from and to, likewise; ordered
+	erased [][2]int64 // pairs of start and end, ordered
 }
 
 func (c *archive) path() string { return c.name }
@@ -223,7 +223,7 @@ func walkOver(t *testing.T, p *partition, report func(*CorruptError) error) (*re
 	return r, nil
 }
 
-// A walk passes over what is erased, which is no damage, but over nothing else.
+// A walk skips erased bytes, which are not damage, but nothing else.
 func TestWalkSecondKind(t *testing.T) {
 	t.Parallel()
 	_, p, bodies := stocked(t, t.TempDir())

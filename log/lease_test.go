@@ -46,8 +46,8 @@ func leasesHeld(t *testing.T, leader Store, now func() time.Time) int {
 	return len(all)
 }
 
-// noLeases puts files that are no leases, under names of leases, beside a real one. It returns the
-// file that one of them is a link to.
+// noLeases puts invalid files with names of leases next to a real one. It returns the target of the
+// one that is a link.
 func noLeases(t *testing.T, dir, lease string) (outside string) {
 	t.Helper()
 	outside = filepath.Join(t.TempDir(), "outside")
@@ -69,9 +69,9 @@ func noLeases(t *testing.T, dir, lease string) (outside string) {
 	return outside
 }
 
-// TestLease: a shared reader has a lease, in which the store that leads the log can read what the
-// reader needs, until the reader ends or stands still for a minute. Files that only look like
-// leases are none, and are left alone.
+// TestLease: a shared reader has a lease. The store that leads the log reads from it what the
+// reader needs, until the reader ends or stops for a minute. Files that only look like leases are
+// ignored and left alone.
 func TestLease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// A reader goes on without a lease that somebody has removed.
+// A reader continues without a lease that was removed.
 func TestLeaseRemoved(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -180,9 +180,9 @@ func leasedLog(t *testing.T, dir string) (*store, *partition, Writer) {
 	return s.(*store), p, w
 }
 
-// What a reader beside the broker still has to read stays: while it has a lease, no body of a
-// sealed file in front of its end is dropped, and no file is removed. When it has ended both go; so
-// they do where the disk has little room, since a lease is a courtesy.
+// The data that a reader beside the broker still needs stays: while it has a lease, no body of a
+// sealed file before its end is dropped, and no file is removed. After its end both are removed.
+// They are also removed if the disk has little room, because a lease is a courtesy.
 func TestLeaseKeepsHistory(t *testing.T) {
 	t.Parallel()
 	for name, low := range map[string]bool{"room enough": false, "little room": true} {

@@ -40,8 +40,8 @@ var openers = map[string]func(dir string) error{
 	},
 }
 
-// reliability.md S33: a link in the place of what a log is read through is refused alike by a start
-// and by those who only look, and for what it is: a link, not damage.
+// reliability.md S33: a link in the path of a log's files is refused in the same way by a start and
+// by read-only tools, and as a link, not as damage.
 func TestS33LinkInside(t *testing.T) {
 	t.Parallel()
 	dir, away := t.TempDir(), filepath.Join(t.TempDir(), "away")
@@ -85,7 +85,7 @@ func TestS33LinkInside(t *testing.T) {
 	}
 }
 
-// A directory may be named by a link, or stand below one: that is the operator's choice.
+// The path of a directory may be or contain a link, because the operator made it.
 func TestLinkToDirectory(t *testing.T) {
 	t.Parallel()
 	parent, links := t.TempDir(), t.TempDir()

@@ -32,7 +32,7 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// replay reads all messages of a partition back, bodies too.
+// replay reads all messages of a partition back, including bodies.
 func replay(t testing.TB, p log.Partition, from event.LSN) []event.SequenceNumber {
 	t.Helper()
 	var list []event.SequenceNumber

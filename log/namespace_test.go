@@ -17,8 +17,8 @@ import (
 
 const namespaceFile = simDir + "/namespace.json"
 
-// namespaceText is a namespace.json with good sums. Words is what stands in the list of
-// capabilities; "" leaves the members out that came with format 2.
+// namespaceText returns a namespace.json with good sums. words is the list of capabilities; ""
+// leaves out the members of format 2.
 func namespaceText(format int, words string) string {
 	const id, created = "6ba7b810-9dad-11d1-80b4-00c04fd430c8", "2001-09-09T01:46:40Z"
 	sum := func(text string) string { return fmt.Sprintf("%08x", event.Sum([]byte(text))) }
@@ -30,8 +30,8 @@ func namespaceText(format int, words string) string {
 	return text + "}\n"
 }
 
-// TestNamespaceText: what namespace.json may say, and what is damage or newer than this program,
-// which knows the capabilities moves and sealed here.
+// TestNamespaceText: valid contents of namespace.json, and contents that are damage or newer than
+// this program, which here knows the capabilities moves and sealed.
 func TestNamespaceText(t *testing.T) {
 	t.Parallel()
 	many := func(n int) string {

@@ -34,7 +34,7 @@ func TestTickWhileABatchBegins(t *testing.T) {
 	w := led.(manualWriter).writer
 	write(w, 1)
 	w.tick() // from here on nothing has happened
-	// the tick comes at the worst moment: right behind the batch's finding its place
+	// the tick is at the worst moment: right after the batch has taken its place
 	w.open.next = func() event.LSN {
 		at := w.place()
 		w.tick()

@@ -13,8 +13,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// reopen has the store recover the partition whose writer is w.w, or was never had, and checks what
-// is in it.
+// reopen makes the store recover the partition whose writer is w.w, or never existed, and checks
+// its contents.
 func (w *world) reopen() error {
 	if w.w != nil {
 		_ = w.w.Close() // it failed, or ends in order
@@ -31,8 +31,8 @@ func (w *world) reopen() error {
 }
 
 // F9, F14, P24: whichever call of a run fails, the log can be read again in the same process, holds
-// all that was acknowledged, is written again, and what is written then survives what comes next.
-// The page cache may show what the disk has not.
+// everything acknowledged, and is written again. Later writes survive later failures. The page
+// cache may show bytes that the disk lacks.
 func TestReopenAfterErrorAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for kind, fault := range map[string]faultfs.Fault{
@@ -85,8 +85,8 @@ func TestReopenAfterErrorAtEveryCall(t *testing.T) {
 	}
 }
 
-// F14: the process dies at any call of a restart of one partition, or the power goes: a start finds
-// all that was acknowledged.
+// F14: the process dies, or the power fails, at any call of a restart of one partition: a start
+// finds everything acknowledged.
 func TestReopenDiesAtEveryCall(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []faultfs.Mode{faultfs.Kill, faultfs.PowerLoss} {
@@ -135,10 +135,9 @@ func TestReopenDiesAtEveryCall(t *testing.T) {
 	}
 }
 
-// A partition is not reopened while somebody writes to it. One that was closed in order must end
-// where it was closed; with its files back it is what it was. The same holds for one that a start
-// refused: the clean marker said where it ends, although the marker is gone by now (log-format.md
-// 5.3).
+// A partition is not reopened while it has a writer. One that was closed in order must end where it
+// was closed; with its files restored it is as before. The same holds for one that a start refused:
+// the clean marker recorded its end, although the marker is gone by now (log-format.md 5.3).
 func TestReopenWhatWasThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 3)
@@ -191,8 +190,8 @@ func TestReopenWhatWasThere(t *testing.T) {
 	w.after()
 }
 
-// syncWith does what is to be done up to a sync, in which the disk has a fault. One that fails has
-// no note left on it either.
+// syncWith works up to a sync, in which the disk has a fault. After a failing sync no note is left
+// on it either.
 func (w *world) syncWith(fault faultfs.Fault) error {
 	w.fs.Hook(func(c faultfs.Call) faultfs.Fault {
 		switch {
@@ -208,10 +207,10 @@ func (w *world) syncWith(fault faultfs.Fault) error {
 	return w.work()
 }
 
-// F9, F14: a sync says that it is done and is not, and then the disk fails, so that what was
-// acknowledged is gone. The process knows how far it had come: it refuses the log, says both
-// addresses, and goes on refusing it until all is there. A start knows nothing, and takes the log
-// as it ends.
+// F9, F14: a sync reports success without syncing, and then the disk fails, so that acknowledged
+// data is lost. The process knows how far it had synced: it refuses the log, names both addresses,
+// and keeps refusing it until everything is back. A start knows nothing, and accepts the end of the
+// log.
 func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"the sync was true", "a start takes what is left", "the file comes back"} {
@@ -243,7 +242,7 @@ func TestReopenRefusesWhatASyncLostSilently(t *testing.T) {
 			if err := w.reopen(); err != nil {
 				w.failf("nothing that was acknowledged is gone: %v", err)
 			}
-			// what was promised before is in a sealed file by now
+			// the earlier acknowledged data is in a sealed file by now
 			if err := errors.Join(w.lead(), w.live(), w.w.Close(), w.settle()); err != nil {
 				t.Fatal(err)
 			}
@@ -349,7 +348,7 @@ func TestClosedPartitionHasNoFileOpen(t *testing.T) {
 		w := newWorld(t, how, 3)
 		var mu sync.Mutex
 		open, failing := 0, false
-		if err := w.open(); err != nil { // what it looks for and does not find is not counted
+		if err := w.open(); err != nil { // searches without a match are not counted
 			t.Fatal(err)
 		}
 		w.fs.Hook(func(c faultfs.Call) faultfs.Fault {

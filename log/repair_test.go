@@ -18,12 +18,12 @@ import (
 
 const (
 	manyBytes = 200 << 10 // of log in each partition
-	blockRoom = 32 << 10  // what a start may need for its small files, all partitions together
+	blockRoom = 32 << 10  // what a start may need for its small files, of all partitions together
 )
 
 // fullDirectory makes a data directory with four partitions whose last segment files are long, and
-// lets every writer end on a full disk: full takes the room away in front of each one's last, large
-// frame, and may keep what is written of it from being cut off.
+// makes every writer end on a full disk. full takes away the room before each one's last, large
+// frame, and may keep its written part from being cut off.
 func fullDirectory(t *testing.T, dir string, opts log.Options, full func()) {
 	t.Helper()
 	s := must(log.Open(ctx, dir, opts))(t)
@@ -63,7 +63,7 @@ func fullDirectory(t *testing.T, dir string, opts log.Options, full func()) {
 	}
 }
 
-// uncut is a disk that can cut no file: what there was room for of a frame stays.
+// uncut is a disk that cannot truncate files: the part of a frame that found room stays.
 func uncut(c faultfs.Call) faultfs.Fault {
 	if c.Op == faultfs.OpTruncate {
 		return faultfs.Fault{Err: syscall.EIO}
@@ -88,7 +88,7 @@ func orderly(t *testing.T, disk *faultfs.FS) {
 	})
 }
 
-// lead starts all partitions at once, as the engine does, and returns what went wrong.
+// lead starts all partitions at once, as the engine does, and returns the errors.
 func lead(t *testing.T, dir string, opts log.Options) error {
 	t.Helper()
 	s := must(log.Open(ctx, dir, opts))(t)
@@ -111,8 +111,8 @@ func lead(t *testing.T, dir string, opts log.Options) error {
 	return errors.Join(append(errs, s.Close())...)
 }
 
-// F8: a start after a full disk needs no room for segments, nor for all tails at a time; a file
-// that it cannot write leaves nothing behind.
+// F8: a start after a full disk needs no room for segments, nor for all tails at once. A file that
+// it cannot write leaves nothing behind.
 func TestF8StartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := faultfs.New()
@@ -159,9 +159,9 @@ func TestF8StartOnFullDisk(t *testing.T) {
 	}
 }
 
-// F9: after a sync that failed, the page cache shows what the disk lacks and no later sync brings
-// it there. What a start shows of that must be on the disk all the same, even where the note about
-// the failure could not be written either.
+// F9: after a failed sync the page cache shows bytes that the disk lacks, and no later sync writes
+// them. The bytes that a start shows must be on the disk nevertheless, even if the note about the
+// failure could not be written either.
 func TestF9PageCacheLies(t *testing.T) {
 	t.Parallel()
 	for _, noted := range []bool{true, false} {
@@ -212,8 +212,8 @@ func TestF9PageCacheLies(t *testing.T) {
 	}
 }
 
-// A repair that fails at any call can be repeated: what was durable is there, nothing is refused,
-// no temp file stays.
+// A repair that fails at any call can be repeated: durable data is kept, nothing is refused, no
+// temporary file stays.
 func TestRepairFailsAnywhere(t *testing.T) {
 	t.Parallel()
 	base := newWorld(t, t.Name(), 6)
@@ -254,7 +254,7 @@ func TestRepairFailsAnywhere(t *testing.T) {
 	}
 }
 
-// A tail for whose copy there is no room beside it is kept as it was.
+// A tail without room for a second copy is kept as it was.
 func TestTailIsKeptAsItWas(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int64{0, 200 << 10} {

@@ -15,7 +15,7 @@ import (
 
 func blanks(n int) []byte { return bytes.Repeat([]byte{0xff}, n) }
 
-// last is the segment being written, and what its file holds.
+// last returns the segment being written, and the contents of its file.
 func (w *world) last() (log.SegmentInfo, []byte) {
 	w.t.Helper()
 	list := w.part.Segments()
@@ -27,8 +27,8 @@ func (w *world) last() (log.SegmentInfo, []byte) {
 	return s, p
 }
 
-// TestRoomComesAndGoes: while a file is written it has room, made in front of small frames only; a
-// closed one has none.
+// TestRoomComesAndGoes: while a file is written it has room, which is made before small frames
+// only; a closed one has none.
 func TestRoomComesAndGoes(t *testing.T) {
 	t.Parallel()
 	const room = 2048
@@ -99,8 +99,8 @@ func TestRoomAfterKill(t *testing.T) {
 	}
 }
 
-// TestRoomSameBoot: when only the process died, a frame of which the beginning stands in the room
-// is cut; one that is there whole and is not what was written is refused, at every byte.
+// TestRoomSameBoot: if only the process died, a frame whose beginning is in the room is cut. A
+// complete frame that differs from what was written is refused, at every byte.
 func TestRoomSameBoot(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 4096)
@@ -182,8 +182,8 @@ func TestRoomIsOnlyAtTheEnd(t *testing.T) {
 	clean.refused("room after a clean stop")
 }
 
-// TestRoomAndPowerLoss writes over room and loses power before the sync: what was synced in front
-// of it, in the same sector, is there in every image.
+// TestRoomAndPowerLoss overwrites room and loses power before the sync: earlier synced bytes in the
+// same sector are in every image.
 func TestRoomAndPowerLoss(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
@@ -222,8 +222,8 @@ func cramped(t *testing.T, name string) *world {
 	return w
 }
 
-// TestF8NoPlaceForRoom: what fits is written when its room does not fit, into a file that is not
-// given room again; the next one is.
+// TestF8NoPlaceForRoom: a frame that fits is written although its room does not fit, into a file
+// that gets no more room; the next one gets room.
 func TestF8NoPlaceForRoom(t *testing.T) {
 	t.Parallel()
 	for _, short := range []int{0, 1, 700, 4095} {
@@ -267,8 +267,8 @@ func TestF8NoPlaceForRoom(t *testing.T) {
 	}
 }
 
-// TestF8NoWayBack: where a file cannot be cut for want of room either, as where it is copied for
-// that, its frame waits; any other error of making room, or of taking it back, poisons.
+// TestF8NoWayBack: if a file cannot be truncated for lack of room either, as on file systems that
+// copy it for that, its frame waits. Any other error of making or removing room poisons.
 func TestF8NoWayBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ write, cut syscall.Errno }{{syscall.ENOSPC, syscall.EDQUOT}, {syscall.ENOSPC, syscall.EIO}, {syscall.EIO, 0}} {

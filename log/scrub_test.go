@@ -14,8 +14,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// scrubbable is a log in use that has all there is to scrub: sealed files, chapters that ended, a
-// base and checkpoints.
+// scrubbable returns a log in use with everything that is scrubbed: sealed files, chapters that
+// ended, a base and checkpoints.
 func scrubbable(t *testing.T) *world {
 	t.Helper()
 	w := sealing(t, t.Name(), 53)
@@ -45,7 +45,7 @@ func scrubbable(t *testing.T) *world {
 	return w
 }
 
-// pass scrubs to the end of a pass, and returns what is damaged.
+// pass scrubs to the end of a pass, and returns the damage.
 func (w *world) pass() (found []log.Damage) {
 	w.t.Helper()
 	for range 1000 {
@@ -61,8 +61,8 @@ func (w *world) pass() (found []log.Damage) {
 	return nil
 }
 
-// F4: a bit that flips anywhere in what nobody writes any more is found in one pass, with the file
-// it is in, and nothing else is found; when it has flipped back, nothing is.
+// F4: a bit that flips anywhere in closed files is found in one pass, with its file, and nothing
+// else is found; after it has flipped back, nothing is.
 func TestScrubFindsEveryPart(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)
@@ -111,13 +111,13 @@ func TestScrubFindsEveryPart(t *testing.T) {
 	}
 }
 
-// What is damaged is named with the messages that cannot be read, and what was damaged when a run
-// ended is looked at first by the next one.
+// Damage is reported with the messages that cannot be read, and the damage at the end of a run is
+// checked first by the next one.
 func TestScrubGoesOn(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)
 	scrubber := func() log.Scrubber { return w.part.(log.Scrubber) }
-	damaged := w.part.Segments()[1] // a sealed file, of which a start reads the ends alone
+	damaged := w.part.Segments()[1] // a sealed file, of which a start reads only the ends
 	at, size := int64(0), int64(len(w.file(damaged.File)))
 	var found []log.Damage
 	for ; at < size && (len(found) == 0 || len(found[0].Messages) == 0); at += size / 50 {
@@ -163,8 +163,8 @@ func TestScrubGoesOn(t *testing.T) {
 	}
 }
 
-// F10: a file that cannot be read is damaged; one that is gone by then, a scrub that is to end, and
-// a process without descriptors prove nothing about it.
+// F10: an unreadable file is damaged. A file that is removed by then, a scrub that is stopped, and
+// a process without descriptors are no evidence of damage.
 func TestScrubReadErrors(t *testing.T) {
 	t.Parallel()
 	w := scrubbable(t)

@@ -69,7 +69,7 @@ func newPacing(t *testing.T, opts log.Options) *pacing {
 	return p
 }
 
-// fills ends the chapter being written, with what does not compress.
+// fills ends the chapter being written with incompressible data.
 func (p *pacing) fills() {
 	p.t.Helper()
 	noise := rand.NewChaCha8([32]byte{16})
@@ -129,7 +129,7 @@ func TestSealingKeepsToItsRate(t *testing.T) {
 		reads       bool
 		least, most time.Duration
 	}{
-		// 8 MiB, of which the first is free
+		// 8 MiB, the first of which is free
 		"alone":                 {0, false, 180 * time.Millisecond, 300 * time.Millisecond},
 		"beside those who read": {0, true, 180 * time.Millisecond, 300 * time.Millisecond},
 		"little room":           {2 << 30, true, 0, 50 * time.Millisecond},

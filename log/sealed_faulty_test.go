@@ -16,8 +16,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/sealed"
 )
 
-// faulty is a file system that writes another byte than it was given, at one place of files that
-// are to become sealed files.
+// faulty is a file system that writes a wrong byte, at one place of files that will become sealed
+// files.
 type faulty struct {
 	disk.FS
 	at int64 // negative: nowhere
@@ -115,8 +115,8 @@ func TestSealedIsReadBack(t *testing.T) {
 	}
 }
 
-// So is a file of bodies: wherever a wrong byte is stored in one, the chapter stays, and what is
-// behind it.
+// The same holds for a file of bodies: wherever a wrong byte is stored in one, the chapter stays,
+// and so does everything after it.
 func TestFileOfBodiesIsReadBack(t *testing.T) {
 	t.Parallel()
 	for at := int64(0); ; at += 53 {

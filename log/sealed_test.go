@@ -40,8 +40,8 @@ func sealedLog(t *testing.T, seed uint64) (*world, []string) {
 	return w, names
 }
 
-// wantSealed looks at a stopped log as tools do, which read all of it: everything but the newest
-// chapter is sealed, and nothing is left of what went before.
+// wantSealed reads a stopped log as tools do, whole: everything except the newest chapter is
+// sealed, and no removed file is left.
 func (w *world) wantSealed() {
 	w.t.Helper()
 	o := w.opts
@@ -79,7 +79,8 @@ func (w *world) wantSealed() {
 	}
 }
 
-// seal seals what is closed, and reads the log then. An error that ends sealing ends nothing else.
+// seal seals the closed chapters, and then reads the log. An error that ends sealing ends nothing
+// else.
 func (w *world) seal() error {
 	if w.opts.SealAfter == 0 {
 		return nil
@@ -109,8 +110,8 @@ func sealing(t testing.TB, name string, seed uint64) *world {
 	return w
 }
 
-// Whatever is wrong in a sealed file, a thorough look and a survey name the file; a start refuses
-// what is wrong with its ends; and nothing ever reads other bytes than were written.
+// Whatever is wrong in a sealed file, a thorough start and a survey name the file. A start refuses
+// wrong ends. No read ever returns other bytes than were written.
 func TestSealedDamage(t *testing.T) {
 	t.Parallel()
 	w, names := sealedLog(t, 3)
@@ -130,7 +131,7 @@ func TestSealedDamage(t *testing.T) {
 			how, p = fmt.Sprintf("cut at %d", at), p[:at]
 		case 1:
 			how, p = "a byte more", append(p, 0)
-		case 2, 3, 4: // in what a start reads
+		case 2, 3, 4: // in the part that a start reads
 			if at %= 704; at >= 64 {
 				at += len(p) - 704
 			}
@@ -182,8 +183,8 @@ func TestSealedDamage(t *testing.T) {
 	}
 }
 
-// openOne opens partition 0 and reads all of it. What cannot be read is no error, what is read must
-// be right.
+// openOne opens partition 0 and reads all of it. Unreadable data is not an error; readable data
+// must be right.
 func openOne(t *testing.T, w *world, o log.Options) error {
 	t.Helper()
 	o.FS, o.BootID = w.fs, "another"
@@ -265,8 +266,8 @@ func remains(fs *faultfs.FS, file string) error {
 	return errors.Join(fs.Mkdir(dir), fs.WriteFile(dir+"/"+file, []byte("old")))
 }
 
-// Readers of frames and of bodies go on while chapters are sealed under them, by the goroutine of a
-// store on a real disk; so do those beside it.
+// Readers of frames and of bodies continue while chapters are sealed, by the goroutine of a store
+// on a real disk; so do readers beside it.
 func TestReadWhileSealing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -312,7 +313,7 @@ func TestReadWhileSealing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for more := true; more; { // beside the goroutine that does it
+	for more := true; more; { // in parallel with the goroutine that does it
 		if more, err = p.(log.Sealer).Seal(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -448,7 +449,8 @@ func TestSealAfter(t *testing.T) {
 	w.wantCapabilities([]string{"sealed"}, nil)
 }
 
-// A chapter that is not what was written stays as it is, with all behind it, and the log goes on.
+// A chapter that differs from the bytes written stays as it is, with everything after it, and the
+// log continues.
 func TestDamagedChapterIsNotSealed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, t.Name(), 7)

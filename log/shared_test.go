@@ -47,8 +47,8 @@ func (w *world) beside(fsys disk.FS) (log.Partition, error) {
 	return s.Open(ctx, 0)
 }
 
-// keeps checks that what a reader was shown is in the log that a start finds, whatever becomes of
-// the machine.
+// keeps checks that everything a reader was shown is in the log that a start finds, whatever
+// happens to the machine.
 func (w *world) keeps(seen []shown) {
 	w.t.Helper()
 	for v := range 4 {
@@ -75,9 +75,9 @@ func (w *world) keeps(seen []shown) {
 	}
 }
 
-// TestSharedShowsWhatLasts stops the machine at each call to the disk and has a shared reader look
-// at it as it is then: it finds no damage, and what it shows is there after every loss of power
-// that may follow. Planted bug C6.
+// TestSharedShowsWhatLasts stops the machine at each call to the disk and lets a shared reader read
+// the disk of that moment. The reader finds no damage, and everything it shows survives every loss
+// of power that may follow. Planted bug C6.
 func TestSharedShowsWhatLasts(t *testing.T) {
 	t.Parallel()
 	for name, script := range scripts {
@@ -112,8 +112,7 @@ func TestSharedShowsWhatLasts(t *testing.T) {
 	}
 }
 
-// between is a disk as a reader sees it beside a broker that does something before each of the
-// reader's calls.
+// between is a disk for a reader beside a broker that acts before each of the reader's calls.
 type between struct {
 	disk.FS
 	step func(op, name string) error // an error is that of the call
@@ -147,7 +146,7 @@ func (f betweenFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// wandering is a log of which the seed says how it is kept, and what becomes of it.
+// wandering is a log whose retention and history depend on the seed.
 func wandering(t *testing.T, seed uint64) *world {
 	w := newWorld(t, fmt.Sprintf("LEDGERBUS_SEED=%d", seed), seed)
 	w.opts.SegmentBytes, w.opts.ChapterBytes = 1+w.rng.IntN(4000), 1+w.rng.IntN(20000)
@@ -190,7 +189,7 @@ func (w *world) act() error {
 	return w.settle()
 }
 
-// cut has the log begin with a base, and gives back what is in front of it.
+// cut makes the log begin with a base, and removes the files before it.
 func (w *world) cut() error {
 	list := w.part.Segments()
 	at := list[w.rng.IntN(len(list))].First
@@ -223,10 +222,10 @@ func (w *world) cut() error {
 	return err
 }
 
-// TestSharedWhileWritten has a broker write, begin files and chapters, seal, drop bodies, make
-// bases, remove files, save checkpoints, note its progress, and stop and start again, between any
-// two calls of a shared reader: it finds no damage, leaves nothing out without saying so, and what
-// it shows lasts.
+// TestSharedWhileWritten makes a broker write, begin files and chapters, seal, drop bodies, make
+// bases, remove files, save checkpoints, write its progress, and stop and start again, between any
+// two calls of a shared reader. The reader finds no damage, reports everything it leaves out, and
+// what it shows lasts.
 func TestSharedWhileWritten(t *testing.T) {
 	t.Parallel()
 	read, changed, gone := 0, 0, 0
@@ -272,7 +271,7 @@ func TestSharedWhileWritten(t *testing.T) {
 			w.keeps(seen)
 		}
 	}
-	one(1795787147713630174) // the log begins, with a base, behind all that the reader was to read
+	one(1795787147713630174) // the log begins, with a base, after everything that the reader wanted
 	seeds(t, 300, one)
 	if t.Logf("%d times a log was read to its end; %d times it changed hands meanwhile, and %d times what was to be read was removed", read, changed, gone); read == 0 || gone == 0 {
 		t.Error("too little happened")

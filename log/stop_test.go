@@ -11,7 +11,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// A start says how the last run ended, as far as anybody can tell.
+// A start reports how the last run ended, as far as possible.
 func TestLastStop(t *testing.T) {
 	t.Parallel()
 	const unknown = "the process died, and nobody knows whether the machine did"

@@ -125,7 +125,7 @@ func TestSurveyNamesEveryPlace(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 1024)
 	all := w.places()
-	all = all[:len(all)-1] // nobody was promised the last one
+	all = all[:len(all)-1] // the last one was never acknowledged
 	seeds(t, 150, func(seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		w.on(w.fs, func(w *world) {
@@ -173,7 +173,7 @@ func TestSurveyAgrees(t *testing.T) {
 	})
 }
 
-// harm does something to a file and says what.
+// harm damages a file and returns a description.
 func (w *world) harm(rng *rand.Rand) string {
 	var files []string
 	for _, f := range w.fs.Files(simDir + "/partitions") {
@@ -220,8 +220,8 @@ func (w *world) harm(rng *rand.Rand) string {
 	return fmt.Sprintf("%s %s at %d", what, name, at)
 }
 
-// A survey also finds what is wrong behind damage of other kinds: a manifest, a missing file or
-// chapter, a note, a checkpoint.
+// A survey also finds problems after damage of other kinds: a manifest, a missing file or chapter,
+// a note, a checkpoint.
 func TestSurveyBehindMissingThings(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 1024)
@@ -285,7 +285,7 @@ func TestSurveyWithoutNamespace(t *testing.T) {
 	}
 }
 
-// What cannot be read is a place too, and does not hide what stands behind (F10).
+// An unreadable place is also reported, and does not hide later ones (F10).
 func TestSurveyReadErrors(t *testing.T) {
 	t.Parallel()
 	w, _ := quiet(t, 1024)

@@ -94,7 +94,7 @@ func TestTailBytes(t *testing.T) {
 	}
 }
 
-// TestModes: nobody but the owner reads a data directory.
+// TestModes: only the owner can read a data directory.
 func TestModes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

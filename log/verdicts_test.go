@@ -17,9 +17,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// A start and a survey are one walk, so that they agree does not show that they are right. The
-// texts of both stand in a file, for damage done at random from fixed seeds. -update writes it; a
-// difference is a change of what users are told.
+// A start and a survey share one walk, so that their agreement does not prove them right. The texts
+// of both are in a file, for random damage from fixed seeds. -update writes it; a difference is a
+// change of what users see.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	unclean, _ := quiet(t, 1024)
@@ -64,8 +64,8 @@ func (w *world) blind(rng *rand.Rand) string {
 	return files[rng.IntN(len(files))]
 }
 
-// verdict is what a start and a survey say of partition 0, while the file named, if one is, cannot
-// be read.
+// verdict returns what a start and a survey report of partition 0, while the named file, if any,
+// cannot be read.
 func (w *world) verdict(unreadable string) string {
 	w.t.Helper()
 	var b strings.Builder

@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
-// lines is what a logger was given.
+// lines has the lines of a logger.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -31,9 +31,9 @@ func (l *lines) count(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// TestF11HangIsNoticed: a sync that does not come back is noticed within a second, and reported
-// once, for its partition alone; what waits for it is neither failed nor acknowledged before it
-// comes back.
+// TestF11HangIsNoticed: a sync that does not return is noticed within a second, and reported once,
+// only for its partition. Frames that wait for it neither fail nor are acknowledged before it
+// returns.
 func TestF11HangIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// busy writes a log of many checkpoints, sealed but for its end, in one run. The states of them are
-// as save has them.
+// busy writes a log with many checkpoints, sealed except for its end, in one run. save has the
+// states of the checkpoints.
 func (c *cutting) busy(rounds int, save func(state []byte) []byte) {
 	c.t.Helper()
 	err := c.open()
@@ -38,8 +38,8 @@ func (c *cutting) busy(rounds int, save func(state []byte) []byte) {
 	}
 }
 
-// A log that is written all the time can be cut at an age: a base is made of the newest checkpoint
-// that is old enough, of those that were kept with history (decision 54).
+// A log that is written all the time can be cut at an age: a base is made from the newest
+// checkpoint that is old enough, of those that were kept with history (decision 54).
 func TestCutAtAnAge(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 7)

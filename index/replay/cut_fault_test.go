@@ -16,9 +16,9 @@ import (
 )
 
 // F8, F9, F10 of a base and of the removal of files: each call of the file system fails once, in
-// each way. The error is named and the state is what it was. The log goes on and the next attempt
-// gives back what this one should have; or it takes no more writes, if it may be that the manifest
-// was replaced, and the next start goes on.
+// each way. The error is named and the state is unchanged. Either the log continues and the next
+// attempt frees what this one should have freed. Or the log accepts no more writes, if the manifest
+// may have been replaced, and continues after the next start.
 func TestCutErrorAtEveryCall(t *testing.T) {
 	t.Parallel()
 	faults := map[string]faultfs.Fault{

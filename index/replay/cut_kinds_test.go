@@ -15,7 +15,7 @@ import (
 // cutKind is a way in which chapters go.
 type cutKind struct{ raw, few bool }
 
-// kinds are sealed, as they are, and each of the two but for a few bodies.
+// kinds are sealed files, unsealed files, and each of the two reduced to a few bodies.
 var kinds = map[string]cutKind{"sealed": {}, "unsealed": {raw: true}, "sealed, but for bodies": {few: true}, "unsealed, but for bodies": {raw: true, few: true}}
 
 // as makes it one of the kinds.
@@ -57,8 +57,8 @@ func (c *cutting) drop() error {
 	return nil
 }
 
-// cutWithBodies is a log, open, of which a cut will make files of bodies. No file of it has been
-// read.
+// cutWithBodies returns an open log of which a cut will make files of bodies. No file of it has
+// been read.
 func cutWithBodies(t *testing.T, seed uint64) *cutting {
 	t.Helper()
 	c := newCutting(t, "", seed)
@@ -77,7 +77,7 @@ func (c *cutting) lead() {
 	c.w = w.(log.ManualWriter)
 }
 
-// cut cuts all that may go, and demands that files of bodies come to be.
+// cut cuts as much as possible, and requires that files of bodies are made.
 func (c *cutting) cut() {
 	c.t.Helper()
 	_, err := replay.Cut(c.t.Context(), c.part, c.w.Durable(), true)
@@ -108,8 +108,8 @@ func TestCutSaysThatThereAreFilesOfBodies(t *testing.T) {
 	c.must(c.open())
 }
 
-// Who is reading records when a file of bodies takes their place is told that they are gone, and is
-// not told of damage; who begins afterwards begins behind them.
+// A reader of records whose file is replaced by a file of bodies is told that they are gone, not
+// that there is damage. A later reader begins after them.
 func TestCutUnderAReader(t *testing.T) {
 	t.Parallel()
 	c := cutWithBodies(t, 1)
@@ -149,8 +149,8 @@ func TestCutUnderAReader(t *testing.T) {
 	c.must(c.w.Close(), c.store.Close())
 }
 
-// A body that cannot be read keeps its chapter, and what is behind it, as they are; all is as it
-// was when it can be read again.
+// An unreadable body keeps its chapter and everything after it as they are; when it can be read
+// again, everything is as before.
 func TestCutKeepsWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	c := cutWithBodies(t, 1)

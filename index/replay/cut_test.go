@@ -36,14 +36,14 @@ type cutting struct {
 	x      *index.Index
 	now    event.Time
 	live   []event.SequenceNumber
-	states []hash // behind each record
+	states []hash // after each record
 	acked  int    // records that last
 	bodies map[event.Position]string
 	freed  int64
 	raw    bool // chapters are mostly not sealed when history is cut
 	few    bool // chapters are long, and few messages stay in each
-	alone  int  // files of bodies that were seen behind cuts
-	// dropped are files that are kept for their bodies of which some were dropped
+	alone  int  // number of files of bodies seen after cuts
+	// number of files kept for their bodies, some of which were dropped
 	dropped int
 	rounds  int
 
@@ -68,7 +68,7 @@ func (c *cutting) failf(format string, args ...any) {
 	c.t.Fatalf("%s: %s", c.name, fmt.Sprintf(format, args...))
 }
 
-// open opens the log, and checks what is there.
+// open opens the log, and checks its contents.
 func (c *cutting) open() (err error) {
 	c.opts.FS, c.opts.BootID = c.fs, fmt.Sprint("boot-", c.boot)
 	if c.store, err = log.Open(c.t.Context(), cutDir, c.opts); err != nil {
@@ -80,8 +80,8 @@ func (c *cutting) open() (err error) {
 	return c.check()
 }
 
-// check compares the state that the log gives, from its newest checkpoint and from its beginning,
-// with those that there were. It goes on from there.
+// check compares the states that the log yields, from its newest checkpoint and from its beginning,
+// with the recorded ones. It continues from there.
 func (c *cutting) check() error {
 	var n int
 	for i, s := range []*replay.State{replay.Newest(c.part, 0, nil), replay.Begin(c.part)} {
@@ -194,7 +194,7 @@ func (c *cutting) life(rounds int) error {
 	return c.store.Close()
 }
 
-// round writes records and a checkpoint, and seals what is closed.
+// round writes records and a checkpoint, and seals closed chapters.
 func (c *cutting) round() error {
 	n := 25
 	if c.few {
@@ -233,7 +233,7 @@ func (c *cutting) lives() error {
 	return nil
 }
 
-// tidy looks at a stopped log as tools do: all of it is good, and nothing is left of what went.
+// tidy reads a stopped log as tools do: all of it is good, and no removed file is left.
 func (c *cutting) tidy() {
 	c.t.Helper()
 	o := c.opts
@@ -265,7 +265,7 @@ func (c *cutting) tidy() {
 	}
 }
 
-// Cut gives back what is before a base, keeps bodies that are needed, and all is as it was.
+// Cut frees the files before a base and keeps needed bodies, and everything else is unchanged.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(24) {
@@ -349,7 +349,7 @@ func crashAtEveryCall(t *testing.T, kind cutKind) {
 	}
 }
 
-// A copy of a log that begins with a base is one, too.
+// A copy of a log that begins with a base also does.
 func TestCutCopied(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 3)
@@ -451,8 +451,8 @@ func TestBaseDamage(t *testing.T) {
 	}
 }
 
-// A file that the base needs stays, however often history is looked at, also when it is the only
-// one in front of the base: as when that is made of the checkpoint of a clean stop.
+// A file that the base needs stays, at every cut, also when it is the only one before the base, as
+// with a base from the checkpoint of a clean stop.
 func TestCutKeepsTheOnlyFile(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 5)
@@ -519,8 +519,8 @@ func TestCutBodiesAreErased(t *testing.T) {
 	}
 }
 
-// What is in front of a base stays as long as it is to be kept, even where the base was made when
-// less was to be kept.
+// Files before a base stay for the whole retention, even if the base was made with a shorter
+// retention.
 func TestCutKeepsWhatIsKeptNow(t *testing.T) {
 	t.Parallel()
 	c := newCutting(t, "", 7)

@@ -48,7 +48,7 @@ func TestNewest(t *testing.T) {
 	wantFrom(b-1, a)
 	lost.states[a] = string([]byte{index.EncodingVersion}) + "\xff"
 	wantFrom(0, 0, fmt.Sprintf("%d: %s", b, version), fmt.Sprintf("%d: index: bad encoding: 1 bytes before the end: bad number", a))
-	replay.Newest(lost, 0, nil) // with nobody to tell
+	replay.Newest(lost, 0, nil) // without a callback
 
 	for state, want := range map[string]string{"\x01state": version, "": "EOF", string([]byte{index.EncodingVersion}): "<nil>"} {
 		if got := fmt.Sprint(replay.Usable(strings.NewReader(state))); got != want {

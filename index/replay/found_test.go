@@ -15,7 +15,7 @@ import (
 )
 
 // foundHistory writes messages with their numbers, half of them before a clock is set back, with
-// what is searched for among them, and waits until all of it can be read.
+// the searched ones among them, and waits until all of it can be read.
 func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id func(int) []byte) {
 	for n := 1; n <= messages; n += 50 {
 		at := event.Time(n * 10)
@@ -51,8 +51,7 @@ func foundHistory(d *logdir.Dir, w log.Writer, rng *rand.Rand, messages int, id 
 	d.Append(w, event.Time(messages*10-5000))
 }
 
-// What a search finds by the indexes of sealed files is what a look at everything finds, and it
-// looks at little for it.
+// A search by the indexes of sealed files finds the same as a full scan, and reads little.
 func TestFound(t *testing.T) {
 	t.Parallel()
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1, ChapterBytes: 300_000, SealAfter: -1})
@@ -125,7 +124,7 @@ func search(rng *rand.Rand, i, messages int, id func(int) []byte) (q log.Search)
 	return q
 }
 
-// matching is what of a log is searched for.
+// matching returns the matches in a log.
 func matching(t *testing.T, q log.Search, records iter.Seq2[*replay.Record, error]) (found []string) {
 	t.Helper()
 	for rec, err := range records {

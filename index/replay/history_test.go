@@ -15,8 +15,8 @@ import (
 
 type hash = [sha256.Size]byte
 
-// written is a record as it was written, and the hashes of the states before it and behind each of
-// its events, of an index that was fed by hand.
+// written is a record as it was written, and the hashes of the states before it and after each of
+// its events, of an index filled directly.
 type written struct {
 	lsn, next event.LSN
 	number    int
@@ -105,7 +105,7 @@ func (h *history) apply(events []event.Event) {
 
 func (h *history) hash() hash { return sha256.Sum256(h.x.Encode(nil)) }
 
-// decide is what a record holds: messages come, and some of those that are there go.
+// decide returns the contents of a record: messages are added, and some existing ones are removed.
 func (h *history) decide() (events []event.Event) {
 	env := event.Envelope{Slice: event.Slice{Entity: 4}}
 	for range 1 + h.rng.IntN(3) {

@@ -52,7 +52,7 @@ func TestStateAtEveryRecord(t *testing.T) {
 	h := newHistory(t)
 	s := replay.Begin(h.part)
 	for i := range h.records {
-		// begun anew each time, with the record that was left out
+		// begun again each time, with the record that was left out
 		for rec, err := range s.Records(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
@@ -81,7 +81,7 @@ func TestStateAtEveryRecord(t *testing.T) {
 	}
 }
 
-// stateAt is what stands in the package's documentation.
+// stateAt is the example in the package's documentation.
 func stateAt(ctx context.Context, part log.Partition, lsn event.LSN) (*replay.State, error) {
 	s := replay.Newest(part, lsn, nil)
 	for rec, err := range s.Records(ctx) {
@@ -95,7 +95,7 @@ func stateAt(ctx context.Context, part log.Partition, lsn event.LSN) (*replay.St
 	return s, nil
 }
 
-// The state in front of each frame is found from the newest checkpoint that is not behind it.
+// The state before each frame is found from the newest checkpoint that is not after it.
 func TestStateAtLSN(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -266,8 +266,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Checkpoints are compared wherever they stand: in front of events, in front of a run that begins,
-// at the end. Those with another state are told in the order in which they come.
+// Checkpoints are compared wherever they are: before events, before a run that begins, at the end.
+// Those with another state are reported in order.
 func TestRunCompares(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -300,7 +300,7 @@ func TestRunCompares(t *testing.T) {
 	}
 }
 
-// A state that stands inside of a frame is not compared with the checkpoint in front of that frame.
+// A state inside a frame is not compared with the checkpoint before that frame.
 func TestRunComparesNothingInside(t *testing.T) {
 	t.Parallel()
 	h := newHistory(t)
@@ -322,8 +322,8 @@ func TestRunComparesNothingInside(t *testing.T) {
 	}})
 }
 
-// Reading costs the same memory whatever the number of records, and a replay beside that what the
-// index needs. Not parallel: it counts what the process allocates.
+// Reading costs the same memory at any number of records, and a replay also costs the memory of the
+// index. Not parallel: it counts the process's allocations.
 func TestAllocations(t *testing.T) {
 	d := logdir.Open(t, t.TempDir(), log.Options{Partitions: 1})
 	p, w := d.Lead(0)
@@ -337,7 +337,7 @@ func TestAllocations(t *testing.T) {
 		d.Append(w, 1000, dropped)
 	}
 	t.Cleanup(d.Close)
-	const bound = 200 // of frames and what a replay begins with, not of 2,000 records
+	const bound = 200 // for frames and the start of a replay, not for 2,000 records
 	if n := testing.AllocsPerRun(5, func() {
 		for _, err := range replay.Records(t.Context(), p, 0) {
 			if err != nil {

@@ -16,8 +16,8 @@ func account(said *bytes.Buffer) *Budget {
 	return b
 }
 
-// F22: what is promised is never refused, what goes beyond only while three times as much is left,
-// so that those who come later find something.
+// F22: guaranteed bytes are never refused, others only while three times as much is left, so that
+// later connections find some.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	b := account(new(bytes.Buffer))
@@ -134,7 +134,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// The collector finds what shares do not know of, and it is not counted twice.
+// The collector finds memory outside of shares, and it is not counted twice.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	b := account(new(bytes.Buffer))

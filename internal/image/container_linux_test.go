@@ -23,8 +23,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 )
 
-// container is an image's root file system, unpacked, and what runs in it: what a container engine
-// does, without its isolation of network and processes.
+// container is an image's root file system, unpacked, and the programs in it: like a container
+// engine, without isolation of network and processes.
 type container struct {
 	t      testing.TB
 	root   string // directory
@@ -96,7 +96,7 @@ func (c *container) unpack(img v1.Image) {
 	}
 }
 
-// command is a command of the container, with its environment and what is changed of that.
+// command returns a command of the container, with its environment and changes to that.
 func (c *container) command(args []string, env ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.Background(), args[0], args[1:]...)
 	cmd.Dir, cmd.Env = "/", append(slices.Clone(c.config.Env), env...)
@@ -191,7 +191,7 @@ func (c *container) client() *azservicebus.Client {
 	return client
 }
 
-// mount puts a file where the emulator's users mount theirs, owned by somebody else, as a mounted
+// mount puts a file where the emulator's users mount theirs, owned by another user, as a mounted
 // one is.
 func (c *container) mount(config string) {
 	c.t.Helper()

@@ -15,9 +15,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/cmd/settings"
 )
 
-// The probes of the Kubernetes example do not ask for /health, which fails on a full disk:
-// Kubernetes would start the broker again, and take its consumers away, which are all that makes
-// room (MA-162).
+// The probes of the Kubernetes example do not use /health, which fails on a full disk: Kubernetes
+// would restart the broker and disconnect its consumers, which are the only ones that make room
+// (MA-162).
 func TestProbesOfKubernetes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/examples/containers/kubernetes.yaml")

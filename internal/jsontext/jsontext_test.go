@@ -17,7 +17,7 @@ func TestAppendString(t *testing.T) {
 		"\U0001f600 x":              `"\ud83d\ude00 x"`,
 		"cut \xf0\x9f off \xff end": `"cut \ufffd\ufffd off \ufffd end"`,
 	} {
-		for n := range 17 { // wherever in its eight bytes a character stands
+		for n := range 17 { // at any place in its eight bytes
 			s, want := strings.Repeat("x", n)+s+"behind it", want[:1]+strings.Repeat("x", n)+want[1:len(want)-1]+`behind it"`
 			if got := string(AppendString(nil, s)); got != want {
 				t.Errorf("%q: got %s, want %s", s, got, want)

@@ -30,8 +30,8 @@ func contents(t *testing.T, fsys disk.FS, name string) string {
 	return string(p)
 }
 
-// Whichever call fails while a file is replaced, it has its old contents or its new ones, and
-// nothing is left beside it.
+// Whichever call fails while a file is replaced, it has its old contents or its new ones, and no
+// other file is left.
 func TestReplaceWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	for k := 1; ; k++ {

@@ -52,7 +52,7 @@ func TestAppendChanges(t *testing.T) {
 	}
 }
 
-// The size of changes is that of what is appended, wherever a length or a count gets longer.
+// Size returns the number of appended bytes, wherever a length or a count gets longer.
 func TestSizeOfChanges(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{0, 1, 127, 128, 255, 256, 16383, 16384, 1 << 16, 1<<16 + 1} {
@@ -68,8 +68,8 @@ func TestSizeOfChanges(t *testing.T) {
 	}
 }
 
-// What is written is read. Bytes that are never written are refused, and the error says what is
-// wrong with them, and where.
+// Written changes can be read. Bytes that are never written are refused, and the error says why,
+// and where.
 func TestReadChanges(t *testing.T) {
 	t.Parallel()
 	whole := RuleChanges{Removed: []string{"x", ""}, Set: Changes{{"a", textValue("b")}, {"n", Value{Type: Encoded, Text: "\x40"}}, {Name: "none"}},
@@ -117,8 +117,8 @@ func TestReadChangesAllocations(t *testing.T) {
 	}
 }
 
-// FuzzReadChanges: whatever stands on the disk, it is read or refused, and what is read is written
-// and read again as it is.
+// FuzzReadChanges: any bytes are read or refused. Changes that were read are written and read again
+// unchanged.
 func FuzzReadChanges(f *testing.F) {
 	f.Add([]byte("\x01\x01\x01x\x02\x01a\x06\x00\x01b\x01n\xfe\x00\x02T\x05\x01\x02To\x00\x00\x00"))
 	f.Add([]byte("\x01\x00\x01\x01a\x04\x80\x80\x80\x80\x80\x80\x80\x80\x40\x00\x00"))

@@ -82,8 +82,8 @@ func without(v reflect.Value, unwanted func(tag string) bool) {
 	}
 }
 
-// movedSamples are events of older kinds with what capabilities add to them, by the names of their
-// golden files.
+// movedSamples are events of older kinds with the fields that capabilities add, by the names of
+// their golden files.
 func movedSamples() map[string]Event {
 	arrival := func() *Arrival {
 		n := 500
@@ -215,7 +215,7 @@ func fillKind(v reflect.Value, n *int) {
 		v.SetString(fmt.Sprintf("text %d", *n))
 	case reflect.Bool:
 		v.SetBool(true)
-	case reflect.Pointer: // what a capability adds
+	case reflect.Pointer: // added by a capability
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(*n % 128))
 	case reflect.Uint8:
@@ -299,7 +299,7 @@ func oldFile(version int, name string) string {
 	return filepath.Join("testdata", fmt.Sprintf("v%d", version), name+".hex")
 }
 
-// updateGolden writes a golden file, and keeps what an older version wrote.
+// updateGolden writes a golden file, and keeps the files of older versions.
 func updateGolden(file, name, got string, version byte) error {
 	if old, err := goldenBytes(file); err == nil && versionIn(old) < version {
 		kept := oldFile(int(versionIn(old)), name)
@@ -345,8 +345,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// old says what events of version 1 are read as, besides that they have no fields of later
-// versions: only queues were there.
+// old sets how events of version 1 are read, besides missing fields of later versions: there were
+// only queues.
 var old = map[string]func(ev Event){
 	"EntityCreated": func(ev Event) {
 		c := ev.(*EntityCreated)
@@ -359,7 +359,7 @@ var old = map[string]func(ev Event){
 	"EntityDeleted": func(ev Event) { ev.(*EntityDeleted).EntityKind = Queue },
 }
 
-// TestOldVersions: what an earlier version of this program wrote reads as what it was.
+// TestOldVersions: events of earlier versions of this program read as they were.
 func TestOldVersions(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/v*/*.hex")
@@ -483,7 +483,7 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// FuzzRecord: no panic, blobs inside the bodies, and what decodes encodes to a fixpoint.
+// FuzzRecord: no panic, blobs inside the bodies, and a decoded record encodes to a fixpoint.
 func FuzzRecord(f *testing.F) {
 	for _, ev := range samples() {
 		frame := body{base: 4096}

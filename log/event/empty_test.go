@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// emptyOf is an event with nothing in it but what must be one of a closed set of bytes.
+// emptyOf returns an event without contents, except for bytes that must be of a closed set.
 func emptyOf(k Kind) Event {
 	var pool Pool
 	ev := pool.New(k)
@@ -16,7 +16,7 @@ func emptyOf(k Kind) Event {
 	return ev
 }
 
-// onlyClosedSets fills in what has no zero value.
+// onlyClosedSets sets the fields that have no zero value.
 func onlyClosedSets(v reflect.Value) {
 	n := 0
 	switch v.Addr().Interface().(type) {
@@ -34,9 +34,9 @@ func onlyClosedSets(v reflect.Value) {
 	}
 }
 
-// TestEmptyEvents: two events of a kind that have nothing in them stand in one record, and come
-// back. A field of a later version that is written though the event has the version of before would
-// be read as the beginning of the second one.
+// TestEmptyEvents: two empty events of a kind are in one record, and are read back. A field of a
+// later version that is written although the event has the previous version would be read as the
+// beginning of the second event.
 func TestEmptyEvents(t *testing.T) {
 	t.Parallel()
 	for k := range 256 {

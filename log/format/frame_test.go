@@ -2,7 +2,7 @@ package format
 
 import "testing"
 
-// TestPrefix: every length has exactly one prefix, and it is what tidwall/wal reads.
+// TestPrefix: every length has exactly one prefix, which is the one that tidwall/wal reads.
 func TestPrefix(t *testing.T) {
 	t.Parallel()
 	check := func(length uint32) {

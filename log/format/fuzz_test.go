@@ -56,8 +56,7 @@ func scanBytes(t testing.TB, data []byte, sameBoot bool) (s Scanner, off int64, 
 	return s, off, reason, err
 }
 
-// FuzzScan reads any bytes as a segment: no panic, and what is taken for a frame encodes to the
-// same bytes.
+// FuzzScan reads any bytes as a segment: no panic, and accepted frames encode to the same bytes.
 func FuzzScan(f *testing.F) {
 	valid, _ := validSegment(8, 9)
 	f.Add(valid)
@@ -83,10 +82,10 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzMutate damages a valid segment in which every frame but the last is known to be durable, with
-// room behind it and without, after a restart of the machine and without: no frame that was not
-// written comes out, and damage below the last frame is never taken for a torn tail. When only the
-// process died, no damage is taken for one, and only a frame that was cut short still is.
+// FuzzMutate damages a valid segment in which every frame except the last is known to be durable,
+// with and without room after it, after a restart of the machine and without one. No frame appears
+// that was not written, and damage below the last frame never counts as a torn tail. If only the
+// process died, only a frame that was cut short counts as a torn tail, and no damage does.
 func FuzzMutate(f *testing.F) {
 	f.Add(uint16(100), byte(1), uint16(0), byte(0), uint16(0xffff), uint16(0), false)
 	f.Add(uint16(900), byte(0x80), uint16(901), byte(1), uint16(1200), uint16(0), true)
@@ -167,8 +166,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// FuzzLease reads any bytes as a lease: no panic, and what is taken for one encodes to the same
-// bytes.
+// FuzzLease reads any bytes as a lease: no panic, and an accepted lease encodes to the same bytes.
 func FuzzLease(f *testing.F) {
 	l := Lease{PID: 7, Renewed: 1_900_000_000_000, Lowest: []event.LSN{8, 16}}
 	f.Add(l.Encode(9))

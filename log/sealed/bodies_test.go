@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// bodiesFile writes a file of bodies, of which some are longer than a block, some next to each
-// other, and none is where another one is.
+// bodiesFile writes a file of bodies. Some are longer than a block, some are adjacent, and none
+// overlap.
 func bodiesFile(t testing.TB, rng *rand.Rand, count int) (file []byte, foot Footer, rows []Kept, bodies map[event.Position][]byte) {
 	t.Helper()
 	bodies = map[event.Position][]byte{}
@@ -97,8 +97,8 @@ func TestFileOfBodiesFlips(t *testing.T) {
 	}
 }
 
-// Where digests were made to match, bodies are still compared with their rows: with one that has
-// other bytes, that is missing, or of which nobody knows.
+// If digests were made to match, bodies are still compared with their rows: a body with other
+// bytes, a missing body, or one without a row.
 func TestFileOfBodiesIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(rows *[]Kept, bodies map[event.Position][]byte){

@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/format"
 )
 
-// often is a file whose table of ids is longer than one piece, with an id whose rows stand in
-// several, and the bytes of the table.
+// often returns a file whose table of ids is longer than one piece, with an id whose rows are in
+// several pieces, and the bytes of the table.
 func often(blocks int, pages bool) (*File, []byte) {
 	var rows [][idRow]byte
 	for i := range blocks {
@@ -105,8 +105,8 @@ func TestFindNeverMissesForDamage(t *testing.T) {
 	}
 }
 
-// A file that was sealed before there were pages answers alike, and so does one whose contents end
-// with something that nobody knows yet.
+// A file that was sealed before pages existed gives the same results, and so does one whose
+// contents end with an unknown structure.
 func TestFilesWithoutPages(t *testing.T) {
 	t.Parallel()
 	whole, _ := chapter(rand.New(rand.NewPCG(4, 16))).seal(t, 1<<20, nil)

@@ -147,8 +147,7 @@ func (f *frames) seal(t testing.TB, chunk int, keep func(at event.LSN) bool) ([]
 	return out.Bytes(), foot
 }
 
-// row reads the whole row of bytes back, with what is missing as zeroes, and says how many bytes
-// those are.
+// row reads all bytes back, with missing ones as zeroes, and returns the number of missing bytes.
 func row(t testing.TB, f *File) (p []byte, missing int) {
 	t.Helper()
 	p = make([]byte, f.Footer.End-f.Footer.First)
@@ -200,8 +199,8 @@ func open(t testing.TB, p []byte) *File {
 	return f
 }
 
-// A file has every byte of its chapter, says what frames it has, and is the same however its bodies
-// come.
+// A file has every byte of its chapter, lists its frames, and does not depend on how its bodies are
+// passed.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(5) {
@@ -249,8 +248,8 @@ func TestErased(t *testing.T) {
 	}
 }
 
-// The indexes lead to every event, and to blocks that have it.
-// partsOfContents compares what is read of the contents alone with all of them.
+// The indexes lead to every event, and to blocks that have it. partsOfContents compares partial
+// reads of the contents with the whole.
 func partsOfContents(t *testing.T, f *File, contents *Contents) {
 	t.Helper()
 	if kinds, err := f.Kinds(); err != nil || !slices.Equal(kinds, contents.Kinds) {
@@ -358,7 +357,7 @@ func TestUnlisted(t *testing.T) {
 	}
 }
 
-// Whatever byte of a file is changed, something says so before anybody uses it.
+// Whichever byte of a file is changed, an error says so before the data is used.
 func TestFlips(t *testing.T) {
 	t.Parallel()
 	c := chapter(rand.New(rand.NewPCG(5, 16)))
@@ -367,7 +366,7 @@ func TestFlips(t *testing.T) {
 	digest := open(t, p).Digest
 	for range 400 {
 		at, mask := rng.IntN(len(p)), byte(1+rng.IntN(255))
-		if rng.IntN(2) == 0 { // half of them in what a start reads
+		if rng.IntN(2) == 0 { // half of them in the part that a start reads
 			if at = rng.IntN(HeaderSize + FooterSize); at >= HeaderSize {
 				at += len(p) - HeaderSize - FooterSize
 			}
@@ -400,7 +399,7 @@ func differs(yes bool) error {
 	return nil
 }
 
-// FuzzEnds: what decodes as a header or a footer encodes to the same bytes.
+// FuzzEnds: a decoded header or footer encodes to the same bytes.
 func FuzzEnds(f *testing.F) {
 	p, _ := chapter(rand.New(rand.NewPCG(1, 16))).seal(f, 1<<20, nil)
 	f.Add(p[:HeaderSize], int64(0))

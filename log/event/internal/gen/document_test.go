@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// labels are what docs/log-format.md calls fields whose words are others than those of their names.
+// labels are the names in docs/log-format.md of fields that have other words there.
 var labels = map[string]string{
 	"MessageID": "message-id", "SubQueue": "sub-queue", "DuplicateUntil": "remembered until", "EntityKind": "kind", "LogPartition": "partition",
 	"Missed": "not noted", "Numbers": "count", "Sequences": "count", "Returned": "count", "Sessions": "per session", "IDs": "per id", "Sources": "per source",
@@ -22,7 +22,7 @@ var (
 	inName   = regexp.MustCompile(`([a-z])([A-Z])|([A-Z])([A-Z][a-z])`)
 )
 
-// label is what the page calls a field.
+// label returns the page's name of a field.
 func label(k *structure, f *field) string {
 	for _, name := range []string{k.Name + "." + f.Name, f.Name} {
 		if words := labels[name]; words != "" {
@@ -33,8 +33,8 @@ func label(k *structure, f *field) string {
 }
 
 // TestDocument: the table of docs/log-format.md has the number, name, newest version and capability
-// of each kind, and its fields in the order in which they are stored, each behind the version that
-// it came with and with its size where that is one byte or 16.
+// of each kind, and its fields in the order in which they are stored. Each follows the version that
+// added it, and has its size if that is one byte or 16.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/log-format.md")

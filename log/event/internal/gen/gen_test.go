@@ -14,7 +14,7 @@ import (
 // event is the directory of package event.
 const event = "../.."
 
-// TestGenerated: the generated files are those that the structs make.
+// TestGenerated: the generated files are up to date.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	files, err := generate(event)
@@ -48,7 +48,7 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be stored, or would not be read, is refused with the field's name.
+// TestRefused: a field that cannot be stored, or would not be read, is refused by name.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ source, want string }{
@@ -82,7 +82,7 @@ func TestRefused(t *testing.T) {
 }
 
 // TestVersions: fields of several versions that need capabilities are written, and read, with all
-// in front of them.
+// earlier ones.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	k := &structure{namedType: &namedType{Name: "A"}, Number: 1, Fields: []*field{
