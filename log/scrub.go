@@ -304,7 +304,7 @@ func (s *scrub) segment(seg *segment) error {
 		err = r.walk.segment(s.ctx, is, false)
 		if end := r.walk.scan.LSN; err == nil && len(s.found) == 0 && end != seg.end {
 			s.found = append(s.found, Damage{CorruptError: s.files.corruptBy(h.path(), int64(end-seg.base), end,
-				fmt.Sprintf("ends at LSN %d, and what follows begins at %d", end, seg.end), nil)})
+				fmt.Sprintf("ends at LSN %d, but the next segment begins at %d", end, seg.end), nil)})
 		}
 	}
 	if stop != nil {
