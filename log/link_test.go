@@ -132,10 +132,10 @@ func TestDamageOfAll(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(dir, "namespace.json")), os.Remove(filepath.Join(dir, "clean")))
 		}, "log: partition all: namespace.json at byte 0 (LSN 0): damaged: missing, but partition 00 has a log"},
 		"lost, with a clean marker": {func(dir string) error { return os.Remove(filepath.Join(dir, "namespace.json")) },
-			"log: partition all: namespace.json at byte 0 (LSN 0): damaged: missing, but the clean marker is there"},
+			"log: partition all: namespace.json at byte 0 (LSN 0): damaged: missing, but the clean marker exists"},
 		"lost, and the partitions": {func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "namespace.json")), os.RemoveAll(filepath.Join(dir, "partitions")))
-		}, "log: partition all: namespace.json at byte 0 (LSN 0): damaged: missing, but the clean marker is there"},
+		}, "log: partition all: namespace.json at byte 0 (LSN 0): damaged: missing, but the clean marker exists"},
 		"clean": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "clean"), []byte("x"), 0o600) },
 			"log: partition all: clean at byte 0 (LSN 0): the ends of the logs are unknown: damaged: "},
 		"namespace": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "namespace.json"), []byte("x"), 0o600) },

@@ -173,14 +173,14 @@ func TestVerifyLines(t *testing.T) {
 		t.Errorf("%+v\n%s", r, strings.Join(got, "\n"))
 	}
 	_, lines := verify(t, dir, tools.VerifyOptions{JSON: true})
-	if !strings.HasPrefix(lines[0], `{"Found":"damage","Partition":null,"File":"clean","Byte":0,"LSN":0,"Reason":"nobody `) {
-		t.Errorf("%+v; want strings.HasPrefix(lines[0], `{\"Found\":\"damage\",\"Partition\":null,\"File\":\"clean\",\"Byte\":0,\"LSN\":0,\"Reason\":\"nobody `)", lines[0])
+	if !strings.HasPrefix(lines[0], `{"Found":"damage","Partition":null,"File":"clean","Byte":0,"LSN":0,"Reason":"the ends `) {
+		t.Errorf("%+v; want strings.HasPrefix(lines[0], `{\"Found\":\"damage\",\"Partition\":null,\"File\":\"clean\",\"Byte\":0,\"LSN\":0,\"Reason\":\"the ends `)", lines[0])
 	}
 	if err := os.Remove(filepath.Join(dir, "namespace.json")); err != nil {
 		t.Fatal(err)
 	}
 	r, got = verify(t, dir, tools.VerifyOptions{})
-	if !r.All || r.Places != 2 || len(r.Refused) != 2 || got[0] != `DAMAGED partition all file "namespace.json" byte 0 LSN 0: "damaged: missing, but the clean marker is there"` {
+	if !r.All || r.Places != 2 || len(r.Refused) != 2 || got[0] != `DAMAGED partition all file "namespace.json" byte 0 LSN 0: "damaged: missing, but the clean marker exists"` {
 		t.Errorf("without namespace.json: %+v\n%s", r, strings.Join(got, "\n"))
 	}
 }
