@@ -23,7 +23,7 @@ func (s *Snapshot) Base() iter.Seq[event.Event] {
 	return func(yield func(event.Event) bool) {
 		b := baseEncoder{view: &s.view, yield: yield, more: true}
 		b.catalogue()
-		for _, k := range b.sorted() {
+		for _, k := range b.sortedSlices() {
 			b.slice(k)
 		}
 	}
@@ -110,7 +110,7 @@ func (b *baseEncoder) sessions(of event.Envelope, t *keptSessions) (ordinals []u
 	}
 	ordinals = make([]uint32, t.records.end)
 	ev := &event.SessionsRestored{Envelope: of}
-	for i, slot := range t.sorted() {
+	for i, slot := range t.sortedSlots() {
 		ordinals[slot] = uint32(i + 1)
 		r := t.records.at(slot)
 		s := event.RestoredSession{ID: []byte(r.id), Ticket: r.ticket, Set: r.set}

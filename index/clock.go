@@ -35,9 +35,9 @@ func (x *Index) setClock(ev *event.ClockSet) {
 	x.Catalogue.moveTimes(by)
 }
 
-// moved returns an instant moved by a number of ms. 0, which is no instant, and the end of time
-// stay as they are.
-func moved(t, by event.Time) event.Time {
+// moveInstant returns an instant moved by a number of ms. 0, which is no instant, and the end of
+// time stay as they are.
+func moveInstant(t, by event.Time) event.Time {
 	if t == 0 || t == event.EndOfTime {
 		return t
 	}
@@ -49,7 +49,7 @@ func (t *lockTable) moveTimes(by event.Time) {
 	for slot, l := range t.all() {
 		if l.until != 0 {
 			l = t.edit(t.versions, slot)
-			l.until = moved(l.until, by)
+			l.until = moveInstant(l.until, by)
 			t.enterEnds(slot)
 		}
 	}
@@ -60,7 +60,7 @@ func (t *schedule) moveTimes(by event.Time) {
 	for slot, s := range t.all() {
 		if s.sequence != 0 {
 			s = t.edit(t.versions, slot)
-			s.at = moved(s.at, by)
+			s.at = moveInstant(s.at, by)
 			t.enter(slot)
 		}
 	}
@@ -70,14 +70,14 @@ func (s *slice) moveTimes(by event.Time) {
 	// the walk continues in the old nodes, even if edit has replaced them by copies
 	s.rows.root.each(0, func(p place) bool {
 		r := s.rows.edit(&s.shared.versions, p.sequence())
-		r.enqueuedAt, r.expiresAt = moved(r.enqueuedAt, by), moved(r.expiresAt, by)
+		r.enqueuedAt, r.expiresAt = moveInstant(r.enqueuedAt, by), moveInstant(r.expiresAt, by)
 		return true
 	})
-	s.soonest, s.since = moved(s.soonest, by), moved(s.since, by)
+	s.soonest, s.since = moveInstant(s.soonest, by), moveInstant(s.since, by)
 	if s.sessions != nil {
 		for n := range s.names.records.all() {
 			r := s.sessions.edit(n)
-			r.setAt = moved(r.setAt, by)
+			r.setAt = moveInstant(r.setAt, by)
 		}
 	}
 	if s.history != nil {
@@ -90,7 +90,7 @@ func (h *history) moveTimes(by event.Time) {
 	*h = *newHistory(h.of)
 	for e := range was.entries {
 		e := *e
-		e.until = moved(e.until, by)
+		e.until = moveInstant(e.until, by)
 		h.enter(e)
 	}
 }
@@ -98,20 +98,20 @@ func (h *history) moveTimes(by event.Time) {
 func (c *Catalogue) moveTimes(by event.Time) {
 	if c.history != nil {
 		h := *c.history
-		h.Since = moved(h.Since, by)
+		h.Since = moveInstant(h.Since, by)
 		c.history = &h
 	}
 	for _, e := range c.All() {
-		e.CreatedAt, e.UpdatedAt, e.AccessedAt = moved(e.CreatedAt, by), moved(e.UpdatedAt, by), moved(e.AccessedAt, by)
+		e.CreatedAt, e.UpdatedAt, e.AccessedAt = moveInstant(e.CreatedAt, by), moveInstant(e.UpdatedAt, by), moveInstant(e.AccessedAt, by)
 		// may be shared with callers that have the entity
 		e.Properties.AccessRules = slices.Clone(e.Properties.AccessRules)
 		for i := range e.Properties.AccessRules {
 			r := &e.Properties.AccessRules[i]
-			r.CreatedAt, r.ModifiedAt = moved(r.CreatedAt, by), moved(r.ModifiedAt, by)
+			r.CreatedAt, r.ModifiedAt = moveInstant(r.CreatedAt, by), moveInstant(r.ModifiedAt, by)
 		}
 		for i := range e.added {
 			r := *e.added[i]
-			r.CreatedAt = moved(r.CreatedAt, by)
+			r.CreatedAt = moveInstant(r.CreatedAt, by)
 			e.setRule(c.versions, &r)
 		}
 		c.put(&e)

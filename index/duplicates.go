@@ -107,8 +107,8 @@ func (h *history) forget(k idKey) {
 	}
 }
 
-// over counts the entries that would be dropped next, up to a limit.
-func (h *history) over(now event.Time, limit int) (n int) {
+// countExpired counts the entries that would be dropped next, up to a limit.
+func (h *history) countExpired(now event.Time, limit int) (n int) {
 	order := &h.of.seen.order
 	for i := order.head; i < order.end && n < limit; i++ {
 		switch e := order.at(i); {

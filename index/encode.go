@@ -64,7 +64,7 @@ func (e *stateEncoder) state() {
 	e.number(uint64(e.lastAt))
 	e.number(uint64(e.nextOrigin))
 	e.catalogue()
-	all := e.sorted()
+	all := e.sortedSlices()
 	e.number(uint64(len(all)))
 	for _, k := range all {
 		if e.err != nil {
@@ -404,7 +404,7 @@ func (d *stateDecoder) message(seq event.SequenceNumber) {
 	if flags&flagOrigin != 0 {
 		r.Way.First = event.SequenceNumber(d.atLeastOne(math.MaxUint64))
 	}
-	d.moved(&r.Way, flags)
+	d.readWay(&r.Way, flags)
 	if flags&flagSession != 0 {
 		r.Session = uint32(d.atLeastOne(math.MaxUint32))
 	}

@@ -94,13 +94,13 @@ func (d *stateDecoder) sources(s *slice) {
 			return
 		}
 		src.floor = event.TransferNumber(d.number(math.MaxUint64))
-		src.numbers = d.arrived(uint64(src.floor))
+		src.numbers = d.readNumbers(uint64(src.floor))
 		s.arrived.sources = append(s.arrived.sources, src)
 	}
 }
 
-// arrived reads the numbers of one source, from its floor on.
-func (d *stateDecoder) arrived(before uint64) *roaring64.Bitmap {
+// readNumbers reads the numbers of one source, from its floor on.
+func (d *stateDecoder) readNumbers(before uint64) *roaring64.Bitmap {
 	count := d.number(uint64(len(d.src)))
 	if count == 0 {
 		return nil
@@ -118,8 +118,8 @@ func (d *stateDecoder) arrived(before uint64) *roaring64.Bitmap {
 	return numbers
 }
 
-// moved reads the data of a message from the entities that it was in before.
-func (d *stateDecoder) moved(w *event.RestoredWay, flags byte) {
+// readWay reads the data of a message from the entities that it was in before.
+func (d *stateDecoder) readWay(w *event.RestoredWay, flags byte) {
 	if flags&flagHops != 0 {
 		if w.Hops = d.byte(); w.Hops == 0 {
 			d.fail("message that moved 0 times")

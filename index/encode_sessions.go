@@ -21,7 +21,7 @@ func (e *stateEncoder) sessions(t *keptSessions) (ordinals []uint32) {
 	e.number(t.tickets)
 	e.number(uint64(t.count))
 	ordinals = make([]uint32, t.records.end)
-	for i, slot := range t.sorted() {
+	for i, slot := range t.sortedSlots() {
 		ordinals[slot] = uint32(i + 1)
 		r := t.records.at(slot)
 		e.dst = appendText(e.dst, r.id)

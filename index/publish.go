@@ -57,7 +57,7 @@ func (t *sliceTable) copies(topic *slice, copies []event.Copy, body row, along *
 		if c.Cause != 0 {
 			q = event.DeadLetter
 		}
-		r.expiresAt, r.marks = c.ExpiresAt, r.marks.moved(q, Active).with(ownTTL, c.OwnTTL)
+		r.expiresAt, r.marks = c.ExpiresAt, r.marks.withState(q, Active).with(ownTTL, c.OwnTTL)
 		if c.InSession {
 			r.session = s.session(c.SessionID)
 		}

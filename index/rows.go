@@ -77,8 +77,8 @@ func (m marks) with(mark marks, set bool) marks {
 	return m &^ mark
 }
 
-// moved returns the marks of a message after a change to another state, or sub-queue.
-func (m marks) moved(q event.SubQueue, st State) marks {
+// withState returns the marks of a message after a change to another state, or sub-queue.
+func (m marks) withState(q event.SubQueue, st State) marks {
 	return m&^(stateMask|subQueueMask) | in(q, st)
 }
 

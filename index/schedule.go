@@ -128,7 +128,7 @@ func (s *slice) activate(ev *event.ScheduledActivated) {
 	s.shared.schedule.remove(r.lock)
 	r.lock = 0
 	r.enqueuedAt, r.expiresAt = ev.EnqueuedAt, ev.ExpiresAt
-	r.marks = (r.marks.moved(event.Main, Active) | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
+	r.marks = (r.marks.withState(event.Main, Active) | wasScheduled).with(ownTTL, ev.TimeToLive != 0)
 	// before the old one is removed: the session must not vanish in between
 	s.store(ev.NewSequence, r)
 	along.give(s, ev.NewSequence)

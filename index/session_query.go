@@ -200,7 +200,7 @@ func (x *Index) Remembered(id event.Slice) int {
 // added.
 func (x *Index) Forgettable(id event.Slice, now event.Time, more int) int {
 	if s := x.slices.find(id); s != nil && s.history != nil {
-		return s.history.over(now, more)
+		return s.history.countExpired(now, more)
 	}
 	return 0
 }

@@ -74,7 +74,7 @@ func (s *slice) deadLetter(ev *event.MessageDeadLettered) {
 	if ev.SubQueue == event.TransferDeadLetter {
 		q = ev.SubQueue
 	}
-	s.shift(ev.Sequence, r, r.marks.moved(q, Active).with(stays, ev.Cause == event.CauseHopLimit || r.marks.has(stays)))
+	s.shift(ev.Sequence, r, r.marks.withState(q, Active).with(stays, ev.Cause == event.CauseHopLimit || r.marks.has(stays)))
 }
 
 func (s *slice) complete(ev *event.MessageCompleted) {

@@ -200,7 +200,7 @@ func (s *slice) noteExpiry(r *row) {
 }
 
 func (s *slice) move(seq event.SequenceNumber, r *row, to State) {
-	s.shift(seq, r, r.marks.moved(r.marks.subQueue(), to))
+	s.shift(seq, r, r.marks.withState(r.marks.subQueue(), to))
 }
 
 // shift changes the state or the sub-queue of a message.

@@ -94,8 +94,8 @@ func (s *Snapshot) Encode(w io.Writer) (size int64, err error) {
 	return e.written, e.err
 }
 
-// sorted returns the kept part of each slice, by id.
-func (v *view) sorted() (all []*keptSlice) {
+// sortedSlices returns the kept part of each slice, by id.
+func (v *view) sortedSlices() (all []*keptSlice) {
 	for _, k := range v.slices.all() {
 		if *k != nil {
 			all = append(all, *k)
@@ -115,8 +115,8 @@ func (v *view) byID() map[event.Slice]*keptSlice {
 	return all
 }
 
-// sorted returns the slots of the sessions, by id.
-func (t *keptSessions) sorted() (all []uint32) {
+// sortedSlots returns the slots of the sessions, by id.
+func (t *keptSessions) sortedSlots() (all []uint32) {
 	for slot, r := range t.records.all() {
 		if r.there {
 			all = append(all, slot)

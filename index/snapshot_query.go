@@ -18,7 +18,7 @@ func (s *Snapshot) Entities() []Entity { return sortedEntities(&s.entities) }
 
 // Slices returns the existing slices, in order.
 func (s *Snapshot) Slices() (ids []event.Slice) {
-	for _, k := range s.sorted() {
+	for _, k := range s.sortedSlices() {
 		ids = append(ids, k.id)
 	}
 	return ids
@@ -89,7 +89,7 @@ func (s *Snapshot) Sessions(id event.Slice) (all []Session) {
 		return nil
 	}
 	at := make([]int, k.names.records.end) // indexes into all, by slot
-	for _, slot := range k.names.sorted() {
+	for _, slot := range k.names.sortedSlots() {
 		at[slot] = len(all)
 		all = append(all, k.names.describe(slot, &s.locks))
 	}

@@ -162,7 +162,7 @@ func (s departures) fail(ev *event.TransferFailed) {
 		panic(fmt.Sprintf("index: %T of transfer %d in slice %v names message %d and not %d", ev, ev.Number, s.id, ev.Sequence, t.sequence))
 	}
 	s.change(t.sequence, r, ev.Changes)
-	s.shift(t.sequence, r, r.marks.moved(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter && ev.Why != event.RefusedGone || r.marks.has(stays)))
+	s.shift(t.sequence, r, r.marks.withState(ev.SubQueue, Active).with(stays, t.trigger == event.TriggerDeadLetter && ev.Why != event.RefusedGone || r.marks.has(stays)))
 }
 
 // rowAtRest returns the row of a message that is not in transfer.

@@ -123,8 +123,8 @@ func (r *baseReader) Close() error {
 	return r.file.Close()
 }
 
-// named returns the base that the manifest names.
-func (v *baseManager) named() format.BaseFile {
+// namedBase returns the base that the manifest names.
+func (v *baseManager) namedBase() format.BaseFile {
 	v.p.listing.Lock()
 	defer v.p.listing.Unlock()
 	return v.p.manifest.Base
@@ -149,12 +149,12 @@ func (v *baseManager) info(b *format.Base) BaseInfo {
 func (v *baseManager) OpenBase() (io.ReadCloser, error) {
 	p := v.p
 	for {
-		named := v.named()
+		named := v.namedBase()
 		if named.LSN == 0 {
 			return nil, fmt.Errorf("log: partition %d has no base", p.id)
 		}
 		f, b, err := openBase(openerOf(p.store.fs, p.dir), named, p.id, p.store.tag, true)
-		if errors.Is(err, fs.ErrNotExist) && v.named() != named {
+		if errors.Is(err, fs.ErrNotExist) && v.namedBase() != named {
 			continue // there is a newer one
 		}
 		if errors.Is(err, fs.ErrNotExist) && p.store.opts.Shared {
@@ -181,7 +181,7 @@ func (v *baseManager) SaveBase(ctx context.Context, info BaseInfo, write func(io
 	}
 	v.doing.Lock()
 	defer v.doing.Unlock()
-	old := v.named()
+	old := v.namedBase()
 	if info.LSN <= old.LSN {
 		return fmt.Errorf("%w: partition %d has a base at LSN %d", ErrTooLittle, p.id, old.LSN)
 	}

@@ -99,7 +99,7 @@ func discard(made map[event.LSN]*bodyFile) error {
 // checkPossible returns why no file can be removed now, else nil.
 func (v *baseManager) checkPossible(r *removal) error {
 	if len(r.sealed) == 0 && len(r.chapters) == 0 {
-		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can be removed", ErrTooLittle, v.p.id, v.named().LSN)
+		return fmt.Errorf("%w: partition %d: no file before its base at LSN %d can be removed", ErrTooLittle, v.p.id, v.namedBase().LSN)
 	}
 	return v.checkLeases(r.removed)
 }

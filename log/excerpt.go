@@ -148,7 +148,7 @@ func (w *excerptWriter) run() error {
 			return err
 		}
 	}
-	if err := w.bodies(); err != nil {
+	if err := w.writeBodies(); err != nil {
 		return err
 	}
 	w.manifest.Removed = w.log.Chapters[0].From
@@ -157,7 +157,7 @@ func (w *excerptWriter) run() error {
 			continue
 		}
 		w.chapter++
-		if err := w.sealed(c, w.log.Frames); err != nil {
+		if err := w.writeSealed(c, w.log.Frames); err != nil {
 			return err
 		}
 	}
@@ -187,9 +187,9 @@ func (w *excerptWriter) conclude() error {
 	return err
 }
 
-// bodies writes the bodies before the chapters, each stretch in a file with one frame without
+// writeBodies writes the bodies before the chapters, each stretch in a file with one frame without
 // records.
-func (w *excerptWriter) bodies() error {
+func (w *excerptWriter) writeBodies() error {
 	const other = format.BodiesAt + 8 // bytes; bodies of the same frame are closer to each other
 	fits := func(list []ExcerptBody, n int) bool {
 		gap := list[n].Position - list[n-1].Position - event.Position(list[n-1].Size)
@@ -212,7 +212,7 @@ func (w *excerptWriter) bodies() error {
 		frames := func(_ context.Context, yield func(*ExcerptFrame) error) error {
 			return yield(&ExcerptFrame{Frame: Frame{LSN: from, Next: to, Kind: Skip, Epoch: w.epoch}, Kept: row})
 		}
-		if err := w.sealed(Stretch{From: from, To: to}, frames); err != nil {
+		if err := w.writeSealed(Stretch{From: from, To: to}, frames); err != nil {
 			return err
 		}
 		list = list[n:]
@@ -220,8 +220,8 @@ func (w *excerptWriter) bodies() error {
 	return nil
 }
 
-// sealed writes a sealed file of a stretch of addresses.
-func (w *excerptWriter) sealed(c Stretch, frames func(context.Context, func(*ExcerptFrame) error) error) error {
+// writeSealed writes a sealed file of a stretch of addresses.
+func (w *excerptWriter) writeSealed(c Stretch, frames func(context.Context, func(*ExcerptFrame) error) error) error {
 	w.at = c.From
 	w.pass()
 	head := sealed.Header{Partition: w.id, Tag: w.x.tag, Chapter: w.chapter, Revision: 1, First: c.From, End: c.To, Chain: w.chain}
@@ -245,7 +245,7 @@ func (w *excerptWriter) sealed(c Stretch, frames func(context.Context, func(*Exc
 		if err := s.EndRecords(); err != nil {
 			return err
 		}
-		if err := frames(w.ctx, f.kept); err != nil {
+		if err := frames(w.ctx, f.writeKept); err != nil {
 			return err
 		}
 		foot, err = s.Close()
@@ -352,8 +352,8 @@ func sumBodies(h *format.Header, kept []ExcerptBody) error {
 	return nil
 }
 
-// kept writes the bodies of a frame.
-func (f *excerptFile) kept(e *ExcerptFrame) error {
+// writeKept writes the bodies of a frame.
+func (f *excerptFile) writeKept(e *ExcerptFrame) error {
 	if !f.has(e.LSN) {
 		return nil
 	}

@@ -253,7 +253,7 @@ func (s *scrub) ends() error {
 		return err
 	}
 	for {
-		named := p.baseManager.named()
+		named := p.baseManager.namedBase()
 		if named.LSN == 0 {
 			return nil
 		}
@@ -261,7 +261,7 @@ func (s *scrub) ends() error {
 		if err == nil {
 			return f.Close()
 		}
-		if p.baseManager.named() != named { // there is another one by now
+		if p.baseManager.namedBase() != named { // there is another one by now
 			continue
 		}
 		return s.damaged(basePath(named.LSN), named.LSN, err)

@@ -127,8 +127,8 @@ func (b *Budget) Missing() int64 {
 	return b.usable/toCome - free
 }
 
-// used returns the bytes in use.
-func (b *Budget) used() int64 { return b.shares.Load()*Idle + b.taken.Load() + b.other.Load() }
+// usedBytes returns the bytes in use.
+func (b *Budget) usedBytes() int64 { return b.shares.Load()*Idle + b.taken.Load() + b.other.Load() }
 
 // Watch keeps the account until ctx ends.
 func (b *Budget) Watch(ctx context.Context) {
@@ -141,7 +141,7 @@ func (b *Budget) Watch(ctx context.Context) {
 	for {
 		select {
 		case had := <-shares:
-			b.collected(time.Now(), had)
+			b.noteCollection(time.Now(), had)
 		case <-tick.C:
 			b.Look(time.Now())
 		case <-ctx.Done():
@@ -150,12 +150,12 @@ func (b *Budget) Watch(ctx context.Context) {
 	}
 }
 
-// shared returns the bytes of shares and of their idle connections.
-func (b *Budget) shared() int64 { return b.taken.Load() + b.shares.Load()*Idle }
+// shareBytes returns the bytes of shares and of their idle connections.
+func (b *Budget) shareBytes() int64 { return b.taken.Load() + b.shares.Load()*Idle }
 
-// collected records the bytes in use after a collection, and the bytes that shares had then. The
-// result is too high if something was freed meanwhile, so the smaller of the last two counts.
-func (b *Budget) collected(now time.Time, had int64) {
+// noteCollection records the bytes in use after a collection, and the bytes that shares had then.
+// The result is too high if something was freed meanwhile, so the smaller of the last two counts.
+func (b *Budget) noteCollection(now time.Time, had int64) {
 	b.recent[0], b.recent[1] = max(0, b.measure()-had), b.recent[0]
 	b.other.Store(min(b.recent[0], b.recent[1]))
 	b.found = now
@@ -177,7 +177,7 @@ func (b *Budget) Look(now time.Time) {
 // judge computes the level, and logs it when it changes.
 func (b *Budget) judge(now time.Time) {
 	was, is := b.Level(), Enough
-	used := b.used()
+	used := b.usedBytes()
 	switch {
 	case used > b.most:
 		is = Critical

@@ -101,8 +101,8 @@ func TestLevels(t *testing.T) {
 	found := int64(20 << 20)
 	b.measure = func() int64 { return found }
 	collected := func() {
-		b.collected(now, b.shared())
-		b.collected(now, b.shared())
+		b.noteCollection(now, b.shareBytes())
+		b.noteCollection(now, b.shareBytes())
 	}
 	collected()
 	look(0, Enough)
@@ -112,9 +112,9 @@ func TestLevels(t *testing.T) {
 	look(lookEvery, Low)
 	look(time.Second, Low)
 	found = 240 << 20
-	b.collected(now, 0)
+	b.noteCollection(now, 0)
 	look(0, Low) // once may be chance
-	b.collected(now, 0)
+	b.noteCollection(now, 0)
 	look(0, Critical)
 	found = int64(s.Has()) + 20<<20
 	collected()
@@ -141,13 +141,13 @@ func TestMeasured(t *testing.T) {
 	s, _ := b.Open()
 	s.Owe(10 << 20)
 	b.measure = func() int64 { return 50 << 20 }
-	b.collected(time.Now(), b.shared())
-	b.collected(time.Now(), b.shared())
-	if got := b.used(); got != 50<<20 {
+	b.noteCollection(time.Now(), b.shareBytes())
+	b.noteCollection(time.Now(), b.shareBytes())
+	if got := b.usedBytes(); got != 50<<20 {
 		t.Errorf("%d bytes are in use", got)
 	}
 	s.Owe(10 << 20)
-	if got := b.used(); got != 60<<20 {
+	if got := b.usedBytes(); got != 60<<20 {
 		t.Errorf("%d bytes are in use", got)
 	}
 }

@@ -38,7 +38,7 @@ func (b *Budget) collections(ctx context.Context) <-chan int64 {
 		case <-c:
 		default:
 		}
-		c <- b.shared()
+		c <- b.shareBytes()
 		if ctx.Err() == nil {
 			runtime.SetFinalizer(m, again)
 		}

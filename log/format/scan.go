@@ -244,10 +244,10 @@ func (s *Scanner) Advance(ctx context.Context, base event.LSN, h *Header) (int64
 	return s.Win.Size, Verdict{Good: true}, nil
 }
 
-// promised looks after the bad frame at off for a header that says it was durable. base is the
+// findPromise looks after the bad frame at off for a header that says it was durable. base is the
 // address of the file's first byte. It returns the place of such a header, or -1 (log-format.md 5.3
 // rule 3).
-func (s *Scanner) promised(off int64, base event.LSN) (int64, error) {
+func (s *Scanner) findPromise(off int64, base event.LSN) (int64, error) {
 	bad := base + event.LSN(off)
 	for at := off; at+BodiesAt <= s.Win.Size; {
 		p, err := s.Win.Bytes(at, BodiesAt)
@@ -314,7 +314,7 @@ func (s *Scanner) Classify(off, written int64, base event.LSN, v Verdict, sameBo
 	if v.intact && !v.linked {
 		return v.Reason, nil
 	}
-	at, err := s.promised(off, base)
+	at, err := s.findPromise(off, base)
 	if err != nil {
 		return "", err
 	}

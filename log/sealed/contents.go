@@ -118,8 +118,8 @@ func (r *reader) next() uint64 {
 	return v
 }
 
-// under does the same as next for a value that must be below limit.
-func (r *reader) under(limit uint64) uint64 {
+// nextBelow does the same as next for a value that must be below limit.
+func (r *reader) nextBelow(limit uint64) uint64 {
 	v := r.next()
 	if v >= limit {
 		r.bad, r.p = true, nil
@@ -129,7 +129,7 @@ func (r *reader) under(limit uint64) uint64 {
 }
 
 // count does the same as next for the length of a list whose entries take at least size bytes each.
-func (r *reader) count(size int) int { return int(r.under(uint64(len(r.p)/size) + 1)) }
+func (r *reader) count(size int) int { return int(r.nextBelow(uint64(len(r.p)/size) + 1)) }
 
 // DecodeContents reads the contents of a file with that many record blocks. The error wraps
 // [format.ErrDamaged].
@@ -145,14 +145,14 @@ func decodeContents(p []byte, blocks int, wanted func(event.Slice) bool) (Conten
 	r.kinds(&c)
 	last := uint64(0)
 	for i := range r.count(2) {
-		d := r.under(1<<32 - last)
+		d := r.nextBelow(1<<32 - last)
 		last += d
 		if d == 0 && i > 0 {
 			r.bad = true
 		}
-		c.Origins = append(c.Origins, OriginAt{event.OriginID(last), int(r.under(uint64(blocks)))})
+		c.Origins = append(c.Origins, OriginAt{event.OriginID(last), int(r.nextBelow(uint64(blocks)))})
 	}
-	c.Unlisted = r.under(2) == 0
+	c.Unlisted = r.nextBelow(2) == 0
 	for range r.count(7) {
 		r.slice(&c, blocks)
 		if r.bad {
@@ -168,7 +168,7 @@ func decodeContents(p []byte, blocks int, wanted func(event.Slice) bool) (Conten
 // kinds reads the counts of kinds.
 func (r *reader) kinds(c *Contents) {
 	for range r.count(3) {
-		k := KindCount{event.Kind(r.under(256)), r.next(), r.next()}
+		k := KindCount{event.Kind(r.nextBelow(256)), r.next(), r.next()}
 		if n := len(c.Kinds); n > 0 && k.Kind <= c.Kinds[n-1].Kind {
 			r.bad = true
 		}
@@ -183,8 +183,8 @@ func (r *reader) slice(c *Contents, blocks int) {
 	if n := len(c.Slices); n > 0 {
 		last = c.Slices[n-1].Slice
 	}
-	s.Slice.Entity = last.Entity + event.EntityID(r.under(1<<32-uint64(last.Entity)))
-	s.Slice.Partition = uint8(r.under(256))
+	s.Slice.Entity = last.Entity + event.EntityID(r.nextBelow(1<<32-uint64(last.Entity)))
+	s.Slice.Partition = uint8(r.nextBelow(256))
 	if len(c.Slices) > 0 && compareSlices(last, s.Slice) >= 0 {
 		r.bad = true
 	}
@@ -199,7 +199,7 @@ func (r *reader) slice(c *Contents, blocks int) {
 	}
 	block, low := 0, event.SequenceNumber(0)
 	for i := range n {
-		d := int(r.under(uint64(blocks - block)))
+		d := int(r.nextBelow(uint64(blocks - block)))
 		block += d
 		low += event.SequenceNumber(unzigzag(r.next()))
 		high := low + event.SequenceNumber(r.next())

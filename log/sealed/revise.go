@@ -39,7 +39,7 @@ func (r *reviser) write(revision uint32, erased uint64) error {
 	head.Revision, r.footer.Revision, r.footer.ErasedFrames = revision, revision, erased
 	err := r.out.write(head.Encode())
 	if err == nil {
-		err = r.same(Records)
+		err = r.copyPart(Records)
 	}
 	if err == nil {
 		err = r.rewrite()
@@ -51,7 +51,7 @@ func (r *reviser) write(revision uint32, erased uint64) error {
 	for i := range r.bodies.blocks {
 		index = r.bodies.blocks[i].append(index, BodyIndex)
 	}
-	if err := r.same(RecordIndex); err != nil {
+	if err := r.copyPart(RecordIndex); err != nil {
 		return err
 	}
 	at := r.out.begin()
@@ -60,7 +60,7 @@ func (r *reviser) write(revision uint32, erased uint64) error {
 	}
 	r.footer.Parts[BodyIndex] = r.out.end(at)
 	for _, p := range []Part{IDs, Summary} {
-		if err := r.same(p); err != nil {
+		if err := r.copyPart(p); err != nil {
 			return err
 		}
 	}
@@ -68,8 +68,8 @@ func (r *reviser) write(revision uint32, erased uint64) error {
 	return r.out.write(r.footer.Encode())
 }
 
-// same copies a part as it is stored.
-func (r *reviser) same(p Part) error {
+// copyPart copies a part as it is stored.
+func (r *reviser) copyPart(p Part) error {
 	was := r.from.Footer.Parts[p]
 	at := r.out.begin()
 	_, err := io.Copy(outputWriter{&r.out}, io.NewSectionReader(r.from.r, was.Offset, was.Length))
@@ -151,7 +151,7 @@ func (r *reviser) block(i int) error {
 	}
 	r.kept += uint64(size)
 	if size == all {
-		return r.whole(&b)
+		return r.copyBlock(&b)
 	}
 	for _, k := range kept {
 		p := d.At(k.From)
@@ -162,8 +162,8 @@ func (r *reviser) block(i int) error {
 	return nil
 }
 
-// whole copies a stored block, after comparing its checksum.
-func (r *reviser) whole(b *Block) error {
+// copyBlock copies a stored block, after comparing its checksum.
+func (r *reviser) copyBlock(b *Block) error {
 	if err := r.bodies.flush(); err != nil {
 		return err
 	}
