@@ -205,7 +205,7 @@ type Partition interface {
 	// (log-format.md 5.4). It refuses while a writer is open, and with ErrPoisoned after an I/O
 	// error.
 	Lead(ctx context.Context) (Writer, error)
-	// Recovery returns what opening the partition found.
+	// Recovery and Segments describe the files of this machine.
 	Recovery() Recovery
 	Segments() []SegmentInfo
 	// Summaries yields a summary of each segment that is not empty, oldest first. That includes

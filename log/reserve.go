@@ -225,8 +225,8 @@ func (r *reserve) ask() {
 }
 
 // fill makes the reserve whole if enough room stays free. After a write that found no room the
-// reported free space does not count, because there may be a quota. Then as much must be allocated
-// as a test.
+// reported free space does not count, because there may be a quota. Then it must be possible to
+// allocate as much again.
 func (r *reserve) fill() {
 	if r.file == nil && (!r.dropped || !r.recreate()) {
 		r.failed = r.failed && (r.waiting.Load() > 0 || r.dropped)
