@@ -255,11 +255,11 @@ def duration(ns):
 
 
 def retention(stored):
-    """How long something is kept: 1 and 2 are words, anything else 2 more than the ms."""
+    """A retention as settings have it: 1 and 2 are words, anything else 2 more than the ms. Days come first: 1d12h."""
     if stored < 3:
         return ("", "none", "unlimited")[stored]
     days, rest = divmod(stored - 2, 86_400_000)
-    out = duration((stored - 2) * 1_000_000) if rest else f"{days}d"
+    out = (f"{days}d" if days else "") + (duration(rest * 1_000_000) if rest else "")
     return re.sub(r"(?<=h)0m$", "", re.sub(r"(?<=m)0s$", "", out))
 
 
