@@ -66,17 +66,13 @@ func serveCommand() *cli.Command {
 func serveFlags() []cli.Flag {
 	flags := []cli.Flag{&cli.StringFlag{Name: "config", Usage: "YAML file with settings [$LEDGERBUS_CONFIG]"}}
 	for _, w := range settings.Words() {
-		usage := w.Usage
-		if !w.Once {
-			usage += fmt.Sprintf(" [$%s]", w.Variable())
-		}
 		switch w.Shape {
 		case settings.Many:
-			flags = append(flags, &cli.StringSliceFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Hidden: !w.Common})
+			flags = append(flags, &cli.StringSliceFlag{Name: w.Flag(), Usage: w.Usage, DefaultText: w.Default, Hidden: !w.Common})
 		case settings.Switch:
-			flags = append(flags, &cli.BoolFlag{Name: w.Flag(), Usage: usage, Hidden: !w.Common})
+			flags = append(flags, &cli.BoolFlag{Name: w.Flag(), Usage: w.Usage, Hidden: !w.Common})
 		default:
-			flags = append(flags, &cli.StringFlag{Name: w.Flag(), Usage: usage, DefaultText: w.Default, Hidden: !w.Common})
+			flags = append(flags, &cli.StringFlag{Name: w.Flag(), Usage: w.Usage, DefaultText: w.Default, Hidden: !w.Common})
 		}
 	}
 	return flags
