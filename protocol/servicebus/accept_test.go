@@ -130,8 +130,7 @@ func TestTicks(t *testing.T) {
 	}
 }
 
-// WP-143, WP-144, SM-181: without a session the client hears of it shortly before its own time is
-// over.
+// WP-143, WP-144, SM-181: without a session the client is answered shortly before its own time-out.
 func TestNoSession(t *testing.T) {
 	for _, test := range []struct {
 		timeout  any
@@ -318,7 +317,7 @@ func TestSettleInLostSession(t *testing.T) {
 		m2 := p.receive()
 		p.settle(m.id, amqp.StateAccepted, false)
 		lost(m.id)
-		// the broker's clock goes past the lock before it looks at the settlement
+		// the broker's clock passes the end of the lock before it handles the settlement
 		b.broker.hold(func() {
 			p.settle(m2.id, amqp.StateAccepted, false)
 			synctest.Wait()
@@ -438,7 +437,7 @@ func TestPipelinedSessionAttach(t *testing.T) {
 	})
 }
 
-// A wait for a session ends with whatever ends its link, and leaves nothing behind.
+// A wait for a session ends when its link ends, for any reason, and leaves no state.
 func TestAbandonedSessionAttach(t *testing.T) {
 	for name, test := range map[string]struct {
 		end    func(p *peerConn)

@@ -25,8 +25,8 @@ func (l *logs) ReadInto(p engine.PartitionID, b event.Blob, dst []byte) (int, er
 	return n, nil
 }
 
-// What was read ahead serves the messages behind it, of the same log: another has other bytes at
-// the same places.
+// Bytes read ahead serve the following messages of the same log: another log has other bytes at the
+// same positions.
 func TestReadAheadKnowsItsLog(t *testing.T) {
 	t.Parallel()
 	broker := &logs{bytes: [][]byte{bytes.Repeat([]byte("a"), 100), bytes.Repeat([]byte("b"), 100)}}

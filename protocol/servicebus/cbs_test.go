@@ -237,9 +237,9 @@ func TestManyTokenSessions(t *testing.T) {
 	})
 }
 
-// 2.1, 8.4: a connection has one sending and one receiving link to $cbs at a time, in whatever
-// session and under whatever name; a further one is refused, and the pair that is there goes on.
-// One that is closed, or whose session ends, makes room.
+// 2.1, 8.4: a connection has one sending and one receiving link to $cbs at a time, in any session
+// and under any name. A further one is refused, and the present pair continues. A link that is
+// closed, or whose session ends, makes room.
 func TestOnePairForTokens(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		other := b.dial().open()

@@ -12,8 +12,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// Every refusal of the engine has a condition and a status, those of 8.2, and its own text, with
-// what 8.4 has behind it.
+// Every refusal of the engine has a condition and a status, those of 8.2, and its own text,
+// followed by the suffix of 8.4.
 func TestConditions(t *testing.T) {
 	type told struct {
 		symbol amqp.Symbol

@@ -179,7 +179,7 @@ func TestEchoAndClose(t *testing.T) {
 	})
 }
 
-// The 100th frame of a connection that breaks at every byte leaves nothing behind (F17).
+// The 100th frame of a connection that breaks at every byte leaves no resources in use (F17).
 func TestCutAtEveryByte(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		script := append([]byte(nil), amqp.ProtocolAMQP[:]...)

@@ -96,7 +96,8 @@ func TestCreditOverTheLimit(t *testing.T) {
 	})
 }
 
-// Drains that come before the first is answered are one: they made each other for ever.
+// Drains before the answer to the first one are one drain: otherwise each would cause the next,
+// without end.
 func TestDrainTwice(t *testing.T) {
 	for _, credits := range [][]uint32{{10, 10}, {10, 12}, {12, 10}, {10, 10, 11, 10, 10}} {
 		bubble(t, nil, func(b *bench) {
@@ -183,7 +184,7 @@ func TestCreditGrant(t *testing.T) {
 	c.assign()
 	c.begin()
 	grant(10, 0, 15, true)
-	grant(0, 0, 5, true) // nothing goes out: it is taken back
+	grant(0, 0, 5, true) // no flow: the credit is withdrawn
 	c.assign()           // was on its way, and is released
 	grant(10, 0, 16, true)
 	c.take(&amqp.Flow{DeliveryCount: amqp.Some(uint32(5)), LinkCredit: amqp.Some(uint32(0))})
@@ -192,9 +193,9 @@ func TestCreditGrant(t *testing.T) {
 	}
 }
 
-// A step that nothing will make larger goes out, however small it is: when all was written and the
-// engine has no credit left, a receiver that wants more than there is room for would get nothing
-// for ever.
+// A step that nothing will make larger is sent, however small it is. When all deliveries were
+// written and the engine has no credit left, a receiver that wants more than there is room for
+// would otherwise get nothing.
 func TestCreditOfLittleRoom(t *testing.T) {
 	t.Parallel()
 	var c credit
@@ -242,8 +243,9 @@ func TestCreditDrain(t *testing.T) {
 	}
 }
 
-// What the peer wants while a drain goes on comes behind the answer to it: the engine answers no
-// drain that another flow has overtaken, and the next one would wait for that for ever.
+// Credit that the peer gives during a drain is passed on after the drain's answer: the engine does
+// not answer a drain that another flow has overtaken, and the next one would wait for that without
+// end.
 func TestCreditBehindDrain(t *testing.T) {
 	t.Parallel()
 	var c credit

@@ -19,8 +19,8 @@ func decimal(digits string) amqp.Opaque {
 	return amqp.Opaque{Code: b[0], Bytes: b[1:]}
 }
 
-// SM-408, WP-239: filters see decimals of each width as numbers, in the standard form and in that
-// of .NET, whose frames these are. The bytes go on as they came.
+// SM-408, WP-239: filters read decimals of each width as numbers, in the standard form and in that
+// of .NET, whose frames these are. The bytes are passed on unchanged.
 func TestDecimalsInFilters(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -65,9 +65,9 @@ func TestDecimalsInFilters(t *testing.T) {
 	})
 }
 
-// SM-401: what an action writes can be read by .NET, whose decimals most of these are: a standard
-// decimal128 with 96 bits of coefficient and 0 to 28 digits behind the point, or a double.
-// Conditions see the digits that are cut.
+// SM-401: .NET can read the decimals that an action writes: a standard decimal128 with 96 bits of
+// coefficient and 0 to 28 digits after the point, as most decimals of .NET are, or a double.
+// Conditions read the digits that are cut.
 func TestDotnetDecimalsInActions(t *testing.T) {
 	const thirds = "94300800006bb4afe4cf2607ee35555555" // 29 digits
 	bubble(t, nil, func(b *bench) {

@@ -51,7 +51,7 @@ func (s *spreadTokens) refuses(status int32, condition amqp.Symbol, ids string) 
 	s.managedWith(status, condition, "receive-by-sequence-number", s.numbered(0, ids))
 }
 
-// failing has the settlements of one message be answered with an error, and not carried out.
+// failing makes the settlements of one message fail with an error, without effect.
 func (s *spreadTokens) failing(id string, err error) {
 	at := event.LockToken(s.of[id[0]]).Partition()
 	s.b.broker.refuse(func(cmd engine.Command) error {
@@ -81,10 +81,10 @@ func TestReceiveAndDeleteDeferredOfSeveralPartitions(t *testing.T) {
 	})
 }
 
-// S4-16, docs/decisions/0069: a partition that goes away after all messages were locked. What was
-// deleted by then comes with the answer; the rest is deferred as before, without a lock, and no
-// answer has it. Where nothing was deleted the request is refused. Of an outcome that is unknown
-// nothing is claimed.
+// S4-16, docs/decisions/0069: a partition stops serving after all messages were locked. The answer
+// has the messages deleted by then; the rest is deferred as before, without a lock, and in no
+// answer. If nothing was deleted the request is refused. Messages with an unknown outcome are in no
+// answer.
 func TestReceiveAndDeleteDeferredWhileAPartitionGoes(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -147,8 +147,8 @@ func TestReceiveAndDeleteDeferredRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// fenceBetween has the log of a message be fenced when all is locked and the first message is about
-// to be deleted, and waits for nothing.
+// fenceBetween fences the log of a message when all messages are locked and the first one is about
+// to be deleted, without waiting.
 func (s *spreadTokens) fenceBetween(id string) {
 	if !strings.Contains(s.on[1], id) {
 		s.b.Fatalf("%s is not in log 1", id)

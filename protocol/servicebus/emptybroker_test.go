@@ -19,7 +19,7 @@ type emptyBroker struct {
 	entities map[string]*engine.Entity
 	assigned map[*engine.Receiver]uint32
 	waiting  map[*engine.Receiver]engine.Request
-	sessions map[string]*engine.Receiver // who holds it
+	sessions map[string]*engine.Receiver // the holder of each session
 	watchers []func(engine.Change)
 	stored   []byte
 

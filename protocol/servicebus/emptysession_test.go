@@ -9,8 +9,8 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// WP-147: the session whose id is "" is one like any other: messages are sent and scheduled for it,
-// and it is accepted by its id and as the next one.
+// WP-147: the session with the id "" is like any other: messages are sent and scheduled for it, and
+// it is accepted by its id and as the next one.
 func TestEmptySession(t *testing.T) {
 	for name, filter := range map[string]any{"named": "", "named, go": described(""), "next": nil, "next, go": described(nil)} {
 		t.Run(name, func(t *testing.T) {

@@ -89,7 +89,7 @@ func TestMemoryIsForWhoeverComes(t *testing.T) {
 	})
 }
 
-// toldToGo reports that the broker has closed the connection for want of memory.
+// toldToGo reports whether the broker has closed the connection because memory is short.
 func (p *peerConn) toldToGo() bool {
 	for {
 		select {

@@ -51,9 +51,9 @@ func (p *transactor) handed(asked *[]string, handle uint32, txn []byte, want str
 	}
 }
 
-// WP-199a: in a session whose coordinator came first, the first link decides what everything goes
-// through: a queue, or the topic of a subscription. Senders to others transfer, in a transaction or
-// not; receivers of others are refused.
+// WP-199a: in a session whose coordinator came first, the first link decides which entity
+// everything is sent through: a queue, or the topic of a subscription. Senders to others transfer,
+// in a transaction or not; receivers of others are refused.
 func TestTransactionGroup(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)
@@ -230,8 +230,8 @@ func TestSendVia(t *testing.T) {
 	})
 }
 
-// A link through another entity ends with either of them, and a group with the entity that it goes
-// through.
+// A link through another entity ends when either of them ends, and a group with the entity that it
+// sends through.
 func TestTransferEntitiesChange(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.transactor()

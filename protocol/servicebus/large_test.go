@@ -42,8 +42,8 @@ func (p *peerConn) interleave(id uint32, handles []uint32, message []byte, frame
 }
 
 // WP-248, SM-397: unfinished deliveries are bounded by four times the largest message that a
-// connection may send. The oldest one goes on, and one for which there is no room is refused as
-// busy when its last frame has come. Its link stays.
+// connection may send. The oldest one continues, and one without room is refused as busy when its
+// last frame has arrived. Its link stays.
 func TestUnfinishedDeliveries(t *testing.T) {
 	for name, test := range map[string]struct {
 		links, size, refused int
@@ -80,8 +80,8 @@ func TestUnfinishedDeliveries(t *testing.T) {
 	}
 }
 
-// WP-248: the bound follows the links. What the links to a smaller entity may have is not that of
-// an entity whose link is gone.
+// WP-248: the bound follows the links. Links to a smaller entity do not have the bound of an entity
+// whose link is gone.
 func TestBoundOfUnfinishedDeliveries(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.BufferedIn = 64 << 10 }, func(b *bench) {
 		b.queue("large", func(p *event.Properties) { p.MaxMessageSizeKilobytes = 2048 })

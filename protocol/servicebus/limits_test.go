@@ -311,7 +311,7 @@ func (c *stoppingConn) Close() error {
 	return c.Conn.Close()
 }
 
-// A request to $cbs may have 64 KiB; a larger one is refused, and the link goes on.
+// A request to $cbs may have 64 KiB; a larger one is refused, and the link continues.
 func TestTokenRequestSize(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()

@@ -26,7 +26,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
-// look asks for the receivers of an entity as an operator does, when nothing goes on any more.
+// look asks for the receivers of an entity as an operator does, once everything is idle.
 func (b *bench) look(entity string) (all wire.Receivers) {
 	b.Helper()
 	h := ledger.New(ledger.Options{Live: b.ns, Receivers: b.server.Receivers, Now: b.ns.Now, Logger: slog.New(slog.DiscardHandler),
@@ -66,7 +66,7 @@ func (b *bench) because(all wire.Receivers, text string) {
 	}
 }
 
-// turnedAway wants one of the refusals to have a condition, and a text in its own.
+// turnedAway expects one of the refusals to have a condition and a text.
 func (b *bench) turnedAway(all wire.Receivers, condition amqp.Symbol, text string) {
 	b.Helper()
 	if !slices.ContainsFunc(all.Refused, func(r wire.RefusedReceiver) bool {
@@ -76,7 +76,7 @@ func (b *bench) turnedAway(all wire.Receivers, condition amqp.Symbol, text strin
 	}
 }
 
-// receives attaches a receiver with credit as the next handle of a connection of its own.
+// receives attaches a receiver with credit as the next handle of a new connection.
 func (b *bench) receives(entity string, credit uint32) *peerConn {
 	b.Helper()
 	p := b.root()
@@ -88,7 +88,7 @@ func (b *bench) receives(entity string, credit uint32) *peerConn {
 	return p
 }
 
-// causes brings causes about, each on a broker of its own.
+// causes produces causes, each on a new broker.
 func causes(t *testing.T, all map[string]func(b *bench)) {
 	t.Helper()
 	for name, test := range all {

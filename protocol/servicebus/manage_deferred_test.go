@@ -126,8 +126,8 @@ func TestDeferInSession(t *testing.T) {
 }
 
 // SM-403: a deferred message that is settled a second time under its session has lost its own lock;
-// the session is still held. After the session has ended, it is the session's, even where the same
-// client holds it again.
+// the session is still held. After the end of the session the refusal is about the session, even if
+// the same client holds it again.
 func TestDotnetDeferredSettledTwice(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.put("s", inSession("a", "1", "x"), inSession("a", "2", "x"))

@@ -181,7 +181,7 @@ func TestRulesPages(t *testing.T) {
 				p.managedWith(200, "", "add-rule", ruleBody(fmt.Sprintf("r%02d", i), amqp.Map{{Key: "sql-filter", Value: expression(filter)}}))
 			}
 			names := ""
-			for skip := int32(1); ; { // behind $Default
+			for skip := int32(1); ; { // after $Default
 				page := p.rules(skip, int32(100))
 				if len(page) == 0 {
 					break
@@ -201,8 +201,8 @@ func TestRulesPages(t *testing.T) {
 	}
 }
 
-// reliability.md P23: requests whose answers may be large are few at a time; those for rules do not
-// hold the connection up.
+// reliability.md P23: requests whose answers may be large are few at a time; requests for rules do
+// not hold up the connection.
 func TestRulesInFlight(t *testing.T) {
 	topics(t, func(b *bench) {
 		p := b.node("t/Subscriptions/u")

@@ -238,8 +238,8 @@ func TestSettleByHolder(t *testing.T) {
 	})
 }
 
-// semantics.md 8.4: a receiver vouches for its own session of its own entity, and for that as long
-// as it is attached.
+// semantics.md 8.4: a receiver allows settlements for its own session of its own entity, and only
+// as long as it is attached.
 func TestSettleByOtherLinks(t *testing.T) {
 	sessions(t, func(b *bench, p *peerConn) {
 		b.queue("s2", func(p *event.Properties) { p.RequiresSession = true })

@@ -264,7 +264,7 @@ func TestSettledElsewhere(t *testing.T) {
 	})
 }
 
-// WP-175: settling by a token whose lock has ended, or of nothing.
+// WP-175: settling by a token whose lock has ended, or by an unknown one.
 func TestUpdateDispositionLost(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(1)
@@ -278,8 +278,8 @@ func TestUpdateDispositionLost(t *testing.T) {
 	})
 }
 
-// WP-044: two connections ask at once, with the same message-id and the same reply-to, and each
-// gets its own answer alone: of a management node and of $cbs.
+// WP-044: two connections send requests at once, with the same message-id and the same reply-to,
+// and each gets only its own answer: from a management node and from $cbs.
 func TestTwoConnections(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.put("q2", newMessage("a", "x"))

@@ -14,7 +14,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/test/sas"
 )
 
-// decodeAll decodes values that stand one behind the other.
+// decodeAll decodes values in a row.
 func decodeAll(b []byte) (all []any) {
 	for len(b) > 0 {
 		v, rest, err := amqp.DecodeValue(b, amqp.DefaultLimits)

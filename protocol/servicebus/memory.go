@@ -28,8 +28,8 @@ const (
 	maxPeerText = 256 // container-id, and the client's name for itself
 )
 
-// earlyShare times Limits.BufferedLogin bounds the bytes that a peer may send before its first valid
-// token. A login needs a few kilobytes, and handling more takes time that others wait for.
+// earlyShare times Limits.BufferedLogin bounds the bytes that a peer may send before its first
+// valid token. A login needs a few kilobytes, and handling more takes time that others wait for.
 const earlyShare = 4
 
 // cloneShort returns a copy of the first n bytes of a peer's text.

@@ -131,7 +131,7 @@ func (n *notation) blanks() {
 	}
 }
 
-// frame reads a performative and the sections behind it.
+// frame reads a performative and the sections after it.
 func (n *notation) frame() []any {
 	c := noted[n.until(" ")]
 	if c == nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// S1-12, SM-004: answers to sends without a key come in any order, since each log answers by
-// itself, and all of them come, once. The figure that it logs is how many answers came behind one
-// to a later send; with one partition there is none.
+// S1-12, SM-004: answers to sends without a key arrive in any order, because each log answers
+// separately, and all of them arrive once. The logged figure is the number of answers that arrived
+// after the answer to a later send; with one partition it is 0.
 func TestAnswersInAnyOrder(t *testing.T) {
 	const sends, ahead = 10_000, 500
 	for _, queue := range []string{"q", "wide"} {

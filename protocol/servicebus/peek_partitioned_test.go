@@ -80,9 +80,9 @@ func (p *peerConn) peekFrom(from int64, count int32) []openedMessage {
 	return openedMessages(p, answer)
 }
 
-// SM-143, SM-380, S4-63, S4-64: a client that goes on behind the last message it has seen meets
-// every message of a partitioned queue once, also where an answer ends in the middle of a partition
-// because it has as many bytes as it may have.
+// SM-143, SM-380, S4-63, S4-64: a client that continues after the last message it has seen gets
+// every message of a partitioned queue once, even if an answer ends in the middle of a partition
+// because it has reached its limit of bytes.
 func TestPeekOfPartitionsSkipsNothing(t *testing.T) {
 	for _, size := range []int{1, 5000, 100_000, 200_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

@@ -30,7 +30,7 @@ func TestTagsAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// What is counted goes up with each entry and down with it, whatever it is.
+// The counts rise with each entry and fall with its removal, whatever the entry is.
 func TestPendingCounts(t *testing.T) {
 	var table pendings
 	fields := cmp.AllowUnexported(pendings{}, pendingEntry{})

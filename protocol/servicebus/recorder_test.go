@@ -186,9 +186,9 @@ var composites = map[byte]string{
 // received, accepted, rejected, released, modified
 var outcomes = map[byte]string{0x23: "--", 0x24: "", 0x25: "d", 0x26: "", 0x27: "--m"}
 
-// checkComposite wants a small descriptor, a list that is not list0 and has every field (WP-210),
-// symbols where there must be symbols, and strings where there must be strings (WP-211). It looks
-// at the first value in b.
+// checkComposite requires a small descriptor, a list that is not list0 and has every field
+// (WP-210), symbols where the type is symbol, and strings where it is string (WP-211). It checks
+// the first value in b.
 func checkComposite(t testing.TB, b []byte) (code byte, fields amqp.List, ok bool) {
 	if len(b) < 4 || b[0] != 0 || b[1] != amqp.CodeSmallUlong {
 		t.Errorf("% x where a composite must be", b[:min(len(b), 10)])

@@ -61,7 +61,7 @@ type replayConn struct {
 
 var recordedLine = regexp.MustCompile(`^([CS])> (#\d )?(?:ch(\d+) )?(.*?)(?: \| hex ([0-9a-f]+))?$`)
 
-// run carries out the lines of a text. One that begins with a blank goes on the line before.
+// run carries out the lines of a text. A line that begins with a blank continues the previous one.
 func (s *replay) run(text string) {
 	number, outer := 0, s.line
 	for line := range strings.SplitSeq(strings.ReplaceAll(text, "\n     ", "\x00"), "\n") {

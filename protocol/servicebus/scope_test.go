@@ -115,8 +115,8 @@ func TestStrayEnds(t *testing.T) {
 }
 
 // WP-213: whatever the engine still answers, nothing follows a detach, an end or a close in its
-// scope: the recorder would say so. What was under way is not lost, and the rest of the connection
-// goes on where there is a rest.
+// scope: the recorder checks that. Operations under way are not lost, and the rest of the
+// connection, if any, continues.
 func TestNothingAfterAnEnd(t *testing.T) {
 	detach := func(p *peerConn, handles ...uint32) {
 		for _, h := range handles {
@@ -160,9 +160,9 @@ func TestNothingAfterAnEnd(t *testing.T) {
 	}
 }
 
-// endsAmidAnswers has the engine answer much at once, behind an end; a window of 0 has the broker
-// wait for the peer meanwhile. It returns the detaches, ends and closes that come. alive: the
-// connection goes on.
+// endsAmidAnswers makes the engine answer many requests at once, after an end; with a window of 0
+// the broker waits for the peer meanwhile. It returns the received detaches, ends and closes.
+// alive: the connection continues.
 func (p *peerConn) endsAmidAnswers(window uint32, end func(*peerConn), alive bool) [3]int {
 	p.attachManagement("q")
 	p.credit(2, 0, 3, false)

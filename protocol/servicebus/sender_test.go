@@ -95,7 +95,7 @@ func TestManagementAddresses(t *testing.T) {
 	})
 }
 
-// WP-070, WP-071, WP-085, WP-129, SM-009: what an attach answers.
+// WP-070, WP-071, WP-085, WP-129, SM-009: the answer to an attach.
 func TestSenderAttach(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()

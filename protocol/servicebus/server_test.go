@@ -13,7 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// The peer is told when the server stops, and the socket goes when it answers.
+// The peer is told when the server stops, and the socket is closed when it answers.
 func TestServerClose(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.root()
@@ -147,7 +147,7 @@ func TestPanic(t *testing.T) {
 	})
 }
 
-// Connections without a token, of all addresses; one that shows a token or goes makes room.
+// Connections without a token, of all addresses; one that presents a token or closes makes room.
 func TestUnauthenticated(t *testing.T) {
 	for _, setting := range []int{3, 0} {
 		limit := map[int]int{3: 3, 0: 1000}[setting]

@@ -267,9 +267,9 @@ func TestDetachKeepsLocks(t *testing.T) {
 // uuidOf is a delivery tag as the token in management requests (4.5, WP-105).
 func uuidOf(tag []byte) amqp.UUID { return amqp.UUID(message.DeliveryTag(event.LockToken(tag))) }
 
-// SM-025: a lock runs from the taking of the message. A delivery that the session window holds back
-// for ten seconds has ten seconds less, and one that is held back for longer than its lock lasts
-// never comes: it is taken again, as any message whose lock has ended.
+// SM-025: a lock begins when the message is taken. A delivery that the session window holds back
+// for ten seconds has ten seconds less. One held back for longer than its lock is never sent: the
+// message is taken again, like any message whose lock has ended.
 func TestLockRunsFromTaking(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)
@@ -305,8 +305,8 @@ func TestLockRunsFromTaking(t *testing.T) {
 	})
 }
 
-// A read from the log takes longer than locks last: none of its deliveries is sent either whose
-// lock has ended.
+// A read from the log takes longer than locks last: deliveries of that read whose locks have ended
+// are not sent either.
 func TestLockEndsWhileReading(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.loaded(3)

@@ -160,8 +160,9 @@ func TestMemoryClosesWindows(t *testing.T) {
 	})
 }
 
-// F22: a peer that goes on while the window of its session is closed is heard as long as that may
-// have been on its way. Then its session ends, and if that does not end it either, its connection.
+// F22: frames of a peer that continues while the window of its session is closed are accepted as
+// long as they may have been on their way. After that its session ends, and if that does not stop
+// it, its connection.
 func TestMemoryWindowIgnored(t *testing.T) {
 	const window = 10
 	scarceWith(t, Limits{Window: window}, func(b *bench, memory *budget.Budget, others *budget.Share) {
@@ -261,7 +262,7 @@ func TestMemoryFollows(t *testing.T) {
 	})
 }
 
-// closedForMemory waits for the connection's end, which must be for want of memory.
+// closedForMemory waits for the connection's end, whose reason must be lack of memory.
 func (p *peerConn) closedForMemory() {
 	p.Helper()
 	for {

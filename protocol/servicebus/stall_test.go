@@ -65,8 +65,8 @@ func (f stallingFile) Datasync() error {
 	return f.File.Datasync()
 }
 
-// SM-003, WP-073: while storage stalls no accepted leaves; it follows once storage goes on. The
-// connection goes on.
+// SM-003, WP-073: while storage stalls no accepted is sent; it follows once storage continues. The
+// connection continues.
 func TestStalledStorage(t *testing.T) {
 	disk := &stallingDisk{FS: faultfs.New()}
 	bubbleOn(t, disk, nil, func(b *bench) {
@@ -240,7 +240,7 @@ func TestCreditInOrder(t *testing.T) {
 		synctest.Wait()
 		second.credit(2, 0, 3, false)
 		synctest.Wait()
-		first.credit(2, 0, 4, false) // two more, behind those of the other
+		first.credit(2, 0, 4, false) // two more, after those of the other
 		synctest.Wait()
 		for i, p := range []*peerConn{first, first, second, second, second, first, first} {
 			b.put("q", newMessage(fmt.Sprint(i), "x"))

@@ -49,7 +49,7 @@ func TestDotnetAbandonedReceives(t *testing.T) {
 				first.settle(gets(first, "1"), amqp.StateReleased, true)
 				second.settle(gets(second, "1"), amqp.StateReleased, true)
 				honest.settle(gets(honest, "1"), amqp.StateAccepted, true)
-				// it has credit that came before, and is not behind that of the others any more
+				// it has earlier credit, and is no longer after the others
 				put("2", 1)
 				honest.settle(gets(honest, "2"), amqp.StateAccepted, true)
 				honest.credit(2, 2, 1, false)

@@ -186,9 +186,9 @@ func (p *peerConn) shows(ids ...string) (got []openedMessage) {
 	return got
 }
 
-// A receiver that asks a queue for copies looks on: it is shown all there is as a peek would, from
-// the first message on, and what comes after, as far as its credit goes; it locks nothing, counts
-// nothing and takes nothing, whatever it answers.
+// A receiver that asks a queue for copies browses: it gets all messages as a peek would, from the
+// first one on, and later ones, as far as its credit allows. It locks nothing, counts nothing and
+// takes nothing, whatever it answers.
 func TestBrowse(t *testing.T) {
 	for name, mode := range map[string]amqp.Opt[amqp.SenderSettleMode]{
 		"unsettled": amqp.Some(amqp.SenderUnsettled), "settled": amqp.Some(amqp.SenderSettled), "mixed": amqp.Some(amqp.SenderMixed), "null": {},
@@ -324,7 +324,7 @@ func TestCopyOnSubscriptionMoves(t *testing.T) {
 	})
 }
 
-// A drain shows a browser all there is, as far as its credit goes, however many there are, and
+// A drain shows a browser all messages, as far as its credit allows, whatever their number, and
 // tells it when that is done (4.3).
 func TestBrowseDrains(t *testing.T) {
 	for _, mode := range []amqp.SenderSettleMode{amqp.SenderUnsettled, amqp.SenderSettled} {

@@ -121,9 +121,8 @@ func TestLinkTracker(t *testing.T) {
 	}
 }
 
-// 1.8, 2.1, 2.6: a client keeps one pair of links to $cbs and puts its next token when nine tenths
-// of the first one's hour are over. It sends all the time, and neither its links nor that pair are
-// detached.
+// 1.8, 2.1, 2.6: a client keeps one pair of links to $cbs and puts its next token after nine tenths
+// of the first one's hour. It sends all the time, and neither its links nor that pair are detached.
 func TestTokenLinksStay(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		p := b.dial().open()

@@ -100,9 +100,9 @@ func TestSettleTokensOfSeveralPartitions(t *testing.T) {
 	})
 }
 
-// SM-210, docs/decisions/0062: while one of the partitions is away, a request about tokens of it
-// and of others is busy and has settled nothing; those of the others can be settled without it, and
-// all when it is back, as its locks are in its log.
+// SM-210, docs/decisions/0062: while one of the partitions does not serve, a request about its
+// tokens and those of others is busy and has settled nothing. Tokens of the others can be settled
+// without it, and all once it is back, because its locks are in its log.
 func TestSettleTokensWhileAPartitionIsAway(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		s := b.spreadTokens()

@@ -140,7 +140,7 @@ func TestTopicLinksRefused(t *testing.T) {
 	})
 }
 
-// A topic has a transfer dead-letter queue, with receivers and a management node of its own.
+// A topic has a transfer dead-letter queue, with its own receivers and management node.
 func TestTopicTransferDeadLetters(t *testing.T) {
 	topics(t, func(b *bench) {
 		const path = "T/$transfer/$DeadLetterQueue"
@@ -175,7 +175,7 @@ func TestTopicClaims(t *testing.T) {
 }
 
 // SM-019, SM-280, SM-284, WP-185: every subscription has its own copy, with its own number and that
-// of the topic; each is settled for itself, in whatever way.
+// of the topic; each is settled separately, in any way.
 func TestTopicCopies(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.topic("t", nil)

@@ -62,7 +62,7 @@ func TestDeclaredTransactions(t *testing.T) {
 }
 
 // SM-414: NServiceBus in its default mode, at a concurrency of 150: one connection, on which each
-// message is settled in a transaction of its own, which also sends one to another queue.
+// message is settled in a separate transaction, which also sends one to another queue.
 func TestDotnetHundredsOfTransactions(t *testing.T) {
 	const n = 150
 	bubble(t, nil, func(b *bench) {
@@ -99,7 +99,8 @@ func TestDotnetHundredsOfTransactions(t *testing.T) {
 	})
 }
 
-// With a coordinator go its own transactions. Those of others end by their time, each at its own.
+// The end of a coordinator ends its own transactions. Those of others time out, each at its own
+// time.
 func TestTransactionsOfTwoCoordinators(t *testing.T) {
 	bubble(t, func(o *Options) { o.Limits.IdleTimeout, o.Limits.LinkIdle = time.Hour, time.Hour }, func(b *bench) {
 		p := b.transactor()

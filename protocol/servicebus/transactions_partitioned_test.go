@@ -184,8 +184,8 @@ func TestTransactionOfTwoSessions(t *testing.T) {
 }
 
 // S4-50, S4-71, SM-215: the examples of the documents. A message with the partition key
-// "myPartitionKey" is sent in a transaction that is committed, and received; so is one of the
-// session "mySession", by who accepts that session.
+// "myPartitionKey" is sent in a committed transaction, and received. So is one of the session
+// "mySession", by a receiver that accepts that session.
 func TestTransactionalExamples(t *testing.T) {
 	bubble(t, nil, func(b *bench) {
 		b.queue("wide", partitioned(nil))
@@ -283,9 +283,9 @@ func TestSendThroughPartitions(t *testing.T) {
 	})
 }
 
-// SM-388, S4-49, S4-54: on one AMQP session a transaction on an entity comes after one on "first",
-// through which everything goes. What is a key, and that two keys are refused, depends on the
-// entity that is sent to. "0" and "mySession" are keys of one partition.
+// SM-388, S4-49, S4-54: on one AMQP session a transaction on an entity follows one on "first",
+// through which everything is sent. The key, and whether two keys are refused, depend on the
+// destination. "0" and "mySession" are keys of one partition.
 func TestTransactionIsJudgedByItsEntity(t *testing.T) {
 	type sent struct{ id, session, key, via string }
 	for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// comesAgain wants a message at once, as one whose delivery has failed once, and nothing else.
+// comesAgain expects a message at once, with one failed delivery, and nothing else.
 func (p *peerConn) comesAgain(id string) openedMessage {
 	p.Helper()
 	began := time.Now()
@@ -103,7 +103,7 @@ func TestSettledInCommittedTransaction(t *testing.T) {
 	})
 }
 
-// SM-385: in a message session it comes again to who has that next, also when the session's link is
+// SM-385: in a message session it is delivered to the next holder, even if the session's link is
 // lost together with the transaction.
 func TestSettledInTransactionOfSession(t *testing.T) {
 	for name, lose := range map[string]func(p *transactor, txn []byte){

@@ -227,7 +227,7 @@ func TestTransactionScope(t *testing.T) {
 		for i, at := range []string{"q", "q2", "t"} {
 			p.attachSender(1+uint32(i), at)
 		}
-		p.attachCoordinator(coordinatorHandle) // behind them: so the session is no group
+		p.attachCoordinator(coordinatorHandle) // after them, so the session is not a group
 		p.attachReceiver(12, "q", amqp.SenderUnsettled)
 		p.attachReceiver(13, "t/subscriptions/u", amqp.SenderUnsettled)
 		p.attachReceiver(14, "t/subscriptions/v", amqp.SenderUnsettled)
@@ -539,8 +539,8 @@ func TestTransactionsInTheLog(t *testing.T) {
 	}
 }
 
-// SM-231: a settlement for which a stored message has to be read first is staged after that. A
-// commit that does not wait for its answer overtakes it: nothing of the transaction is done.
+// SM-231: a settlement that needs to read a stored message first is staged after the read. A commit
+// that does not wait for its answer overtakes it: nothing of the transaction is done.
 func TestDischargeBeforeSettlementIsRead(t *testing.T) {
 	sessions(t, func(b *bench, _ *peerConn) {
 		b.put("q", newMessage("1", strings.Repeat("x", 100<<10)))

@@ -17,8 +17,7 @@ func patient(o *Options) { o.Limits.IdleTimeout, o.Limits.LinkIdle = time.Hour, 
 // longLock makes locks of a queue outlive a transaction.
 func longLock(p *event.Properties) { p.LockDuration = 5 * time.Minute }
 
-// holder attaches a receiver of long, which takes n messages, the ids of whose deliveries are 0 to
-// n-1.
+// holder attaches a receiver of long, which takes n messages whose delivery-ids are 0 to n-1.
 func (b *bench) holder(n uint32) (p *transactor, taken []openedMessage) {
 	b.Helper()
 	b.queue("long", longLock)
@@ -63,9 +62,8 @@ func TestCommitSettles(t *testing.T) {
 	})
 }
 
-// WP-241: a commit says nothing of a delivery whose link or session is gone by then, or that was
-// settled otherwise. Neither does anything that comes for it later lead to an answer where its link
-// is gone.
+// WP-241: a commit does not answer a delivery whose link or session is gone by then, or that was
+// settled otherwise. A later disposition for it gets no answer either if its link is gone.
 func TestCommitSettlesNothing(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(p *transactor)

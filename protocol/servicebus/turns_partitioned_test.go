@@ -25,7 +25,7 @@ func (b *bench) oneOfEachLog() (keys [2]string) {
 }
 
 // takes receives and completes n messages with that much credit at any time, and returns their ids.
-// Each time it gives credit all loops come to rest before it goes on.
+// Each time it gives credit it waits until all loops are idle.
 func (p *peerConn) takes(n int, credit uint32) (ids []string) {
 	p.Helper()
 	p.credit(2, 0, credit, false)

@@ -67,7 +67,7 @@ func TestReaderMustWait(t *testing.T) {
 		for _, test := range []struct {
 			name   string
 			before func()
-			behind uint64 // that many reads are not handled
+			behind uint64 // number of reads that are not handled
 			want   bool
 		}{
 			{"nobody has it", func() {}, 0, true},

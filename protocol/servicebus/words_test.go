@@ -122,8 +122,8 @@ func TestPeersTextsFitItsFrames(t *testing.T) {
 	})
 }
 
-// peersTexts has a peer of small frames say a text wherever it may say one, each time on a
-// connection or session of its own.
+// peersTexts makes a peer with small frames send a text wherever one is possible, each time on a
+// new connection or session.
 func (b *bench) peersTexts(most uint32, long string) {
 	b.Helper()
 	ended := 0
