@@ -66,8 +66,8 @@ func TestDecimalsInFilters(t *testing.T) {
 }
 
 // SM-401: .NET can read the decimals that an action writes: a standard decimal128 with 96 bits of
-// coefficient and 0 to 28 digits after the point, as most decimals of .NET are, or a double.
-// Conditions read the digits that are cut.
+// coefficient and 0 to 28 digits after the point, or a double. Most decimals of this test are
+// .NET's. Conditions read the digits that are cut.
 func TestDotnetDecimalsInActions(t *testing.T) {
 	const thirds = "94300800006bb4afe4cf2607ee35555555" // 29 digits
 	bubble(t, nil, func(b *bench) {
