@@ -114,13 +114,13 @@ func TestReceiveRefused(t *testing.T) {
 			}
 			return c, nil
 		}, `name "../clean"`},
-		"another file": {func(c log.CopyEntry) (log.Copied, error) {
+		"another file": {func(c log.CopyEntry) (log.CopyEntry, error) {
 			if c.Name == "clean" {
 				c.Name = "lock"
 			}
 			return c, nil
 		}, `name "lock"`},
-		"twice": {func(c log.CopyEntry) (log.Copied, error) {
+		"twice": {func(c log.CopyEntry) (log.CopyEntry, error) {
 			if c.Name == "clean" {
 				c.Name = "partitions/00/manifest"
 			}
@@ -136,7 +136,7 @@ func TestReceiveRefused(t *testing.T) {
 
 // refused receives a copy and passes each file to change. It checks that this fails and leaves
 // nothing.
-func refused(t *testing.T, change func(log.CopyEntry) (log.Copied, error), says string) {
+func refused(t *testing.T, change func(log.CopyEntry) (log.CopyEntry, error), says string) {
 	dir := filepath.Join(t.TempDir(), "copy")
 	in, err := tools.Receive(dir)
 	if err != nil {

@@ -26,8 +26,8 @@ var Retentions = quantity.Durations{Least: time.Millisecond, Most: time.Duration
 // KeepFor returns the retention for a duration, cut to whole milliseconds.
 func KeepFor(d time.Duration) Retention { return Retention(d / time.Millisecond) }
 
-// String returns the retention as [ParseRetention] reads it: 7d, 1d12h, none, unlimited; "" if it is
-// unset.
+// String returns the retention as [ParseRetention] reads it: 7d, 1d12h, none, unlimited; "" if it
+// is unset.
 func (r Retention) String() string {
 	switch {
 	case r == 0:
