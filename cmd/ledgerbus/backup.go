@@ -25,7 +25,7 @@ func backupCommand() *cli.Command {
 			"through the management port and verifies the copy as ledgerbus log verify does. The broker continues to\n" +
 			"serve meanwhile. The copy is named DIR" + tools.PartialSuffix + " until it is complete and verified; it is removed if the backup\n" +
 			"fails. A broker started on the copy continues from that moment: see docs/guide/backup.md.\n\n" +
-			"Works only with Ledgerbus brokers and needs a key with the right Manage. Anyone who can read the copy\n" +
+			"Works only with Ledgerbus brokers and needs a key with the right Manage. Every user who can read the copy\n" +
 			"can read all messages and the keys of entities.\n\n" +
 			"   ledgerbus backup --into /backups/monday\n   ledgerbus backup --into /backups/monday --reason 'before the upgrade'",
 		Flags: connectionFlags(output.Flag(), reasonFlag(),

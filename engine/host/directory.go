@@ -75,15 +75,15 @@ func (d *directory) sorted() []*engine.Entity {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.order == nil {
-		type named struct {
+		type pathEntry struct {
 			lower string
 			e     *engine.Entity
 		}
-		all := make([]named, 0, len(d.byPath))
+		all := make([]pathEntry, 0, len(d.byPath))
 		for lower, e := range d.byPath {
-			all = append(all, named{lower, e})
+			all = append(all, pathEntry{lower, e})
 		}
-		slices.SortFunc(all, func(a, b named) int { return cmp.Compare(a.lower, b.lower) })
+		slices.SortFunc(all, func(a, b pathEntry) int { return cmp.Compare(a.lower, b.lower) })
 		d.order = make([]*engine.Entity, len(all))
 		for i := range all {
 			d.order[i] = all[i].e

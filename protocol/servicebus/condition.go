@@ -103,15 +103,15 @@ func (c *conn) missing(at address) string {
 // peer's open.
 func (c *conn) hostOf(at address) string { return cmp.Or(at.host, c.peer.hostname, c.namespace) }
 
-// tracking makes the texts of 8.4: every text ends with the data that an operator needs to find its
-// cause.
-type tracking struct {
+// trackingSuffix makes the texts of 8.4: every text ends with the data that an operator needs to
+// find its cause.
+type trackingSuffix struct {
 	namespace string
 	newID     func() string
 }
 
 // suffixed appends the suffix. entity may be empty.
-func (t *tracking) suffixed(text, entity string, now time.Time) string {
+func (t *trackingSuffix) suffixed(text, entity string, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(text)
 	b.WriteString(" TrackingId:")

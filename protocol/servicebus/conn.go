@@ -130,7 +130,7 @@ func newConn(env *environment, nc net.Conn, number uint64) *conn {
 	c.claims.limit, c.claims.verifier = env.limits.Tokens, env.verifier
 	c.decoder.Limits = amqp.HandshakeLimits
 	c.batch.broker, c.answers.out = c.broker, &c.out
-	c.texts = errorTexts{tracking: &env.tracking, out: &c.out}
+	c.texts = errorTexts{tracking: &env.trackingSuffix, out: &c.out}
 	c.transactions = newTransactions(c)
 	c.reader = newReader(nc, c.quit, env.limits.MaxFrameSize)
 	c.reader.handle = c.readTurn

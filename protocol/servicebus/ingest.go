@@ -11,7 +11,7 @@ import (
 
 // ingestOne makes cmd store one message, whose bytes are in buf, or in kept if the send is staged
 // in a transaction. If it refuses, cmd holds no buffer.
-func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
+func (c *conn) ingestOne(cmd *engine.Send, body []byte, buf *chunk, kept *stagingMemory) *amqp.Error {
 	in, e := c.inspect(body)
 	if e != nil {
 		return e
@@ -31,7 +31,7 @@ func (c *conn) inspect(body []byte) (message.Sent, *amqp.Error) {
 
 // complete gives a message an id if it has none, and keeps the parts that filters read, if there
 // are any. The id is written into buf or kept, or into separate memory if both are nil.
-func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *filterInput) {
+func (c *conn) complete(in *message.Sent, buf *chunk, kept *stagingMemory, seen *filterInput) {
 	if seen != nil {
 		seen.read(in)
 	}
@@ -52,7 +52,7 @@ func (c *conn) complete(in *message.Sent, buf *chunk, kept *staging, seen *filte
 
 // ingestBatch makes cmd store the messages of a batch: all or none (3.4). The envelope has nothing
 // that the broker needs.
-func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *staging) *amqp.Error {
+func (c *conn) ingestBatch(cmd *engine.Send, body []byte, buf *chunk, kept *stagingMemory) *amqp.Error {
 	envelope, err := amqp.ScanMessage(body, c.decoder.Limits)
 	if err != nil {
 		return message.DecodeError(err)

@@ -65,7 +65,7 @@ type Server struct {
 
 // environment is the shared state of all connections of a server.
 type environment struct {
-	tracking
+	trackingSuffix
 	broker      engine.Broker
 	limits      Limits
 	verifier    *access.Verifier
@@ -95,7 +95,7 @@ func (s *Server) init() {
 			env.verifier = access.New(access.Options{})
 		}
 		env.staged, env.occupied = &ceiling{most: int64(env.limits.AllStagedBytes)}, &ceiling{most: int64(env.limits.AllTransactions)}
-		env.tracking = tracking{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
+		env.trackingSuffix = trackingSuffix{namespace: o.Namespace, newID: func() string { return event.LockToken(env.newUUID()).String() }}
 		id := env.newUUID()
 		env.containerID = hex.EncodeToString(id[:]) + "_G0"
 		s.env = env

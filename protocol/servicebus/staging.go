@@ -9,10 +9,10 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
-// staging is memory for the sends of one transaction. It outlives the frames that the sends came
-// in, until the transaction ends. Most messages are small and numerous, so they share blocks, which
-// one transaction after another uses.
-type staging struct {
+// stagingMemory is memory for the sends of one transaction. It outlives the frames that the sends
+// came in, until the transaction ends. Most messages are small and numerous, so they share blocks,
+// which one transaction after another uses.
+type stagingMemory struct {
 	blocks []*stagingBlock // the last one has room
 	unpaid int             // bytes of blocks that are not counted yet
 }
@@ -45,7 +45,7 @@ var blockCost = int(reflect.TypeFor[stagingBlock]().Size())
 var blocks = sync.Pool{New: func() any { return new(stagingBlock) }}
 
 // stagingBlock returns the block with space for that many bytes, and for a send if send is set.
-func (g *staging) stagingBlock(size int, send bool) *stagingBlock {
+func (g *stagingMemory) stagingBlock(size int, send bool) *stagingBlock {
 	if n := len(g.blocks); n > 0 {
 		if p := g.blocks[n-1]; p.used+size <= blockBytes && (!send || p.sent < blockSends) {
 			return p
@@ -58,7 +58,7 @@ func (g *staging) stagingBlock(size int, send bool) *stagingBlock {
 }
 
 // newSend returns an empty command, which lives as long as the transaction.
-func (g *staging) newSend() *stagedSend {
+func (g *stagingMemory) newSend() *stagedSend {
 	p := g.stagingBlock(0, true)
 	s := &p.sends[p.sent]
 	p.sent++
@@ -66,7 +66,7 @@ func (g *staging) newSend() *stagedSend {
 }
 
 // carve returns an empty slice with that capacity, which lives as long as the transaction.
-func (g *staging) carve(size int) []byte {
+func (g *stagingMemory) carve(size int) []byte {
 	if size > maxInBlock {
 		g.unpaid += size
 		return make([]byte, 0, size)
@@ -80,8 +80,8 @@ func (g *staging) carve(size int) []byte {
 // keptSend is a send that will be part of a transaction.
 type keptSend struct {
 	*stagedSend
-	body []byte   // a copy of the message
-	room *staging // for more data; nil: it has its own memory
+	body []byte         // a copy of the message
+	room *stagingMemory // for more data; nil: it has its own memory
 }
 
 // keep begins a send. A large send has its own memory. So has a batch, which may be refused as a
@@ -104,18 +104,18 @@ func (k *keptSend) memory(size int) int {
 }
 
 // pay returns the bytes that were taken since the last call.
-func (g *staging) pay() int {
+func (g *stagingMemory) pay() int {
 	n := g.unpaid
 	g.unpaid = 0
 	return n
 }
 
 // free makes the memory available to other transactions. There may be no references to it any more.
-func (g *staging) free() {
+func (g *stagingMemory) free() {
 	for _, p := range g.blocks {
 		clear(p.sends[:p.sent])
 		p.used, p.sent = 0, 0
 		blocks.Put(p)
 	}
-	*g = staging{}
+	*g = stagingMemory{}
 }

@@ -71,7 +71,7 @@ func TestMemoryOfTransactions(t *testing.T) {
 // The memory of a transaction's sends is counted when it is taken, and the parts of a send are
 // together.
 func TestStagingCounts(t *testing.T) {
-	var g staging
+	var g stagingMemory
 	if n := g.pay(); n != 0 {
 		t.Errorf("nothing costs %d", n)
 	}

@@ -8,7 +8,7 @@ import (
 
 // errorTexts makes the error texts for the peer of a connection.
 type errorTexts struct {
-	tracking *tracking
+	tracking *trackingSuffix
 	out      *output
 }
 

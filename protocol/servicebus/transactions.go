@@ -43,7 +43,7 @@ type transaction struct {
 	inLine *list.Element // in the line; nil: not there
 	sent   int           // messages
 	bytes  int           // staged
-	memory staging       // of its sends
+	memory stagingMemory // of its sends
 
 	// deliveries that the peer gave an outcome to. They stay unsettled until the transaction ends:
 	// after a rollback they are locked as before.

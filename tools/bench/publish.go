@@ -64,7 +64,7 @@ func customers() (all []map[string]any) {
 // messages to a queue. There are no receivers. Every round has a new broker.
 func (s *suite) publish(ctx context.Context) error {
 	file := &entityFile{Queues: []entityEntry{largeQueue()}, Topics: []topicEntry{filteredTopic()}}
-	text := fmt.Sprintf("publish to %d SQL filters of which %d match", publishFilters, publishMatching)
+	text := fmt.Sprintf("publish to %d SQL filters, %d of them matching", publishFilters, publishMatching)
 	both := comparison{
 		ways:       [2]way{{"send to a queue, the same messages", brokerQueue}, {text, publishTopic}},
 		properties: orders(), rate: "rate of publish/send (goal: a third or more)", cost: "server CPU of publish/send",
