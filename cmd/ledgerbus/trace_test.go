@@ -97,7 +97,7 @@ func TestTraceRefused(t *testing.T) {
 		{`{}`, "is a queue", 2, []string{"orders", "--message", "-"}},
 		{`{}`, "is a subscription", 2, []string{"weather/Subscriptions/all", "--message", "-"}},
 		{`{}`, "othing is known", 1, []string{"nothing", "--message", "-"}},
-		{`{"properties": {"a": "` + strings.Repeat("x", 9000) + `"}}`, "a message more than 8192", 2, []string{"weather", "--message", "-"}},
+		{`{"properties": {"a": "` + strings.Repeat("x", 9000) + `"}}`, "for message 8192 bytes", 2, []string{"weather", "--message", "-"}},
 		{`{}`, "no such file", 2, []string{"weather", "--message", filepath.Join(t.TempDir(), "nothing")}},
 	} {
 		if r := execute(t, broker, c.stdin, append([]string{"trace"}, c.args...)...); r.code != c.code || !strings.Contains(r.errOut, c.text) {

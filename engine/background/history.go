@@ -244,7 +244,7 @@ func (k *Retention) announce(o *outlook, p *plan) {
 	at := *o
 	at.graceless = true
 	if then := at.plan(); o.grace() && then.bytesFreed() > p.bytesFreed() {
-		k.of.Logger().Warn("history from before the upgrade is deleted after a day, unless settings keep it: history-events, history-bodies, history-undo, history-share",
+		k.of.Logger().Warn("history from before the upgrade is deleted after a day, unless settings keep it: history.events, history.bodies, history.undo, history.share",
 			append(kept, "bytes", then.bytesFreed()-p.bytesFreed(), "after", (o.rules.Since+upgradeGrace).Std().UTC())...)
 	}
 	if len(o.files) == 0 {

@@ -198,7 +198,7 @@ func (r ClockRules) checkClock(wall time.Time, newest event.Time) *ClockError {
 		e.Reason = fmt.Sprintf("%s before the newest event in the log (%s)", spanText(-off), clockText(newest.Std()))
 		e.Remedies = []string{acceptWallText, acceptLogText}
 	case off > event.Time(gap/time.Millisecond):
-		e.Reason = fmt.Sprintf("%s after the newest event in the log (%s), more than clock-max-gap allows", spanText(off), clockText(newest.Std()))
+		e.Reason = fmt.Sprintf("%s after the newest event in the log (%s), more than clock.max-gap allows", spanText(off), clockText(newest.Std()))
 		e.Remedies = []string{acceptLogText, acceptWallText}
 	default:
 		return nil

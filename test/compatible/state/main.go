@@ -21,7 +21,7 @@ import (
 
 func main() {
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "state: which data directory?")
+		fmt.Fprintln(os.Stderr, "state: missing data directory")
 		os.Exit(2)
 	}
 	if err := run(context.Background(), os.Args[1], os.Stdout); err != nil {
