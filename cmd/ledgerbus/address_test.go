@@ -134,7 +134,7 @@ func TestAddressesOfAllCommands(t *testing.T) {
 	if r := execute(t, broker, "", "receive", "orders/$dlq", "--complete"); r.code != 0 {
 		t.Fatal(r)
 	}
-	if r := execute(t, broker, "", "message", "erase", "orders/$dlq#1"); !strings.Contains(r.errOut, "message 1 of orders: The body is not erased yet: it is in a part of the log that is still as it was written") {
+	if r := execute(t, broker, "", "message", "erase", "orders/$dlq#1"); !strings.Contains(r.errOut, "message 1 of orders: The body is not erased yet: it is in an unsealed part of the log") {
 		t.Error(r)
 	}
 	if r := execute(t, broker, "", "audit", "orders"); !strings.Contains(r.out, "  erase-requested orders#1") || strings.Contains(r.out, "  erased ") {

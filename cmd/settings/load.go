@@ -170,10 +170,3 @@ func word(name string) (Word, bool) {
 	}
 	return Word{}, false
 }
-
-func label(path string) string {
-	if path == "" {
-		return ""
-	}
-	return path + ": "
-}

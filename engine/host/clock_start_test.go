@@ -60,7 +60,7 @@ func TestClockRules(t *testing.T) {
 		"more than 400 days down":         {newest: now - 400*day - 1, refused: "after the newest event"},
 		"down for long, the clock":        {newest: now - 4000*day, rules: ClockRules{Accept: AcceptWall}, at: now, decided: AcceptWall},
 		"down for long, the log":          {newest: now - 4000*day, rules: ClockRules{Accept: AcceptLog}, at: now - 4000*day, decided: AcceptLog},
-		"further than the settings allow": {newest: now - 2*hour, rules: ClockRules{MaxGap: time.Hour}, refused: "clock-max-gap"},
+		"further than the settings allow": {newest: now - 2*hour, rules: ClockRules{MaxGap: time.Hour}, refused: "clock.max-gap"},
 		"before the program":              {rules: ClockRules{Earliest: wall.Add(1)}, refused: "before this program"},
 		"the day of the program":          {rules: ClockRules{Earliest: wall}, at: now},
 		"before the program, the log":     {newest: now + 9*day, rules: ClockRules{Earliest: wall.Add(1), Accept: AcceptLog}, at: now + 9*day, decided: AcceptLog},

@@ -99,7 +99,7 @@ func TestForwardKeptByAnOlderVersion(t *testing.T) {
 		b.comesToHold(t, to, 3, 0)
 		b.comesToHold(t, from, 0, 0)
 		b.close(t)
-		if got := strings.Count(text.String(), `older version has kept, move now" entities=[a] messages=3`); got != said {
+		if got := strings.Count(text.String(), `older version of the broker kept" entities=[a] messages=3`); got != said {
 			t.Errorf("said %d times:\n%s", got, text.String())
 		}
 	}

@@ -254,8 +254,8 @@ func TestContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, loud := range []string{"served without TLS", "accept the emulator's well-known key"} {
-		if !strings.Contains(string(text), `level=WARN msg="insecure: addresses other than loopback are `+loud) {
+	for _, loud := range []string{"are served without TLS", "accept the emulator's well-known key"} {
+		if !strings.Contains(string(text), `level=WARN msg="insecure: addresses other than loopback `+loud) {
 			t.Errorf("the log does not say %q", loud)
 		}
 	}
