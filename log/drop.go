@@ -336,7 +336,7 @@ func (r *revision) write(ctx context.Context) error {
 		return r.content.sealed.Revise(to, r.is.named.Revision, r.keep, r.erased)
 	}, func(s *sealed.File, foot *sealed.Footer) error {
 		if s.Footer != *foot || foot.ErasedBytes != foot.BodyBytes-r.sum.kept {
-			return fmt.Errorf("%w: a revision differs from the bytes written", ErrInternal)
+			return fmt.Errorf("%w: the stored revision does not match the written bytes", ErrInternal)
 		}
 		return r.compare(ctx, s)
 	})

@@ -313,7 +313,7 @@ func (f *excerptFile) put(e *ExcerptFrame) error {
 		records, bodies = append(records[:len(records):len(records)], make([]byte, pad)...), kept
 	}
 	if bodies < 0 || e.LSN != f.at || length > format.MaxFrame {
-		return fmt.Errorf("%w: %d bytes of records at LSN %d do not fit a frame of %d bytes at LSN %d", ErrInternal, len(e.Records), e.LSN, length, f.at)
+		return fmt.Errorf("%w: the records at LSN %d need %d bytes, but the frame at LSN %d has only %d", ErrInternal, e.LSN, len(e.Records), f.at, length)
 	}
 	h := format.Header{Kind: e.Kind, Level: e.Level, Length: uint32(length), Bodies: uint32(bodies), Records: uint32(len(e.Records)), Count: e.Count, Partition: f.id,
 		Chapter: f.chapter, Epoch: e.Epoch, LSN: e.LSN, First: e.Time, Durable: min(e.DurableUpTo, e.LSN), Chain: f.chain, Tag: f.x.tag, RecordSum: event.Sum(e.Records)}

@@ -396,7 +396,7 @@ func (s *Server) options() servicebus.Options {
 			BufferedIn: limits.BufferedIn, BufferedOut: limits.BufferedOut,
 			Transactions: limits.Transactions, TransactionBytes: limits.TransactionBytes,
 			AllTransactions: limits.AllTransactions, AllStagedBytes: limits.AllTransactionBytes,
-			IdleTimeout: limits.IdleTimeout, LinkIdle: limits.LinkIdle,
+			IdleTimeout: limits.IdleTimeout, LinkIdle: limits.LinkIdle, NoLinks: limits.NoLinks,
 		},
 	}
 }

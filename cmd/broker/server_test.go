@@ -277,12 +277,12 @@ func TestLimitsOfTheSettings(t *testing.T) {
 	t.Parallel()
 	s := load(t, t.TempDir(), map[string][]string{
 		"limits.connections": {"11"}, "limits.unauthenticated": {"13"}, "limits.locked": {"16"}, "limits.buffered-in": {"180000"},
-		"limits.buffered-out": {"190KiB"}, "limits.idle-timeout": {"20s"}, "limits.link-idle": {"21s"},
+		"limits.buffered-out": {"190KiB"}, "limits.idle-timeout": {"20s"}, "limits.link-idle": {"21s"}, "limits.no-links": {"22s"},
 		"limits.transactions": {"23"}, "limits.transaction-bytes": {"240000"}, "limits.all-transaction-bytes": {"250000"}, "limits.all-transactions": {"26"},
 	})
 	want := servicebus.Limits{
 		Connections: 11, Unauthenticated: 13, Locked: 16,
-		BufferedIn: 180000, BufferedOut: 190 << 10, IdleTimeout: 20 * time.Second, LinkIdle: 21 * time.Second,
+		BufferedIn: 180000, BufferedOut: 190 << 10, IdleTimeout: 20 * time.Second, LinkIdle: 21 * time.Second, NoLinks: 22 * time.Second,
 		Transactions: 23, TransactionBytes: 240000, AllStagedBytes: 250000, AllTransactions: 26,
 	}
 	if got := (&Server{settings: s}).options().Limits; got != want {

@@ -34,7 +34,7 @@ var findingColumns = []string{"Check", "Verdict", "Finding", "Remedy"}
 func doctorCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "check a data directory and its machine, or a running broker",
+		Usage: "check a data directory and the machine it is on, or a running broker",
 		Description: "Prints a line for each check: ok, warning or bad, with a remedy. The exit code is 0 unless a check is bad.\n\n" +
 			"With --data it checks the settings that serve would use with the same --config and environment, the\n" +
 			"permissions of the directory, the free space, the time that a sync takes, the number of syncs that the\n" +

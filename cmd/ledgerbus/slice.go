@@ -24,7 +24,7 @@ import (
 func sliceCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "slice",
-		Usage:     "copy part of a data directory into a small one that a broker and all tools can open",
+		Usage:     "copy part of a data directory into a smaller directory, readable by a broker and all tools",
 		ArgsUsage: "DIR",
 		Description: "Copies the events between two instants, and the state before them, of all entities or of one entity. A topic\n" +
 			"is copied with its subscriptions, a subscription with its topic and the topic's other subscriptions. Places,\n" +

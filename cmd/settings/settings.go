@@ -240,6 +240,7 @@ type Limits struct {
 	Partitioned     int           // partitioned queues and topics of the namespace; 100
 	IdleTimeout     time.Duration // silence after which a connection is closed; 240 s
 	LinkIdle        time.Duration // time without activity after which a link is detached; 10 min
+	NoLinks         time.Duration // time after which a connection without links is closed; 5 min
 }
 
 // OpenToAll reports whether all clients can log in: with the emulator's key, which is known, or

@@ -378,7 +378,7 @@ func TestNotes(t *testing.T) {
 	t.Parallel()
 	file := write(t, "old.yaml", "log-level: warn\nlog-format: json\nclock-max-gap: 9600h\nhistory-events: 168h\nhistory-share: 30\nhistory-policies: [{pattern: a, undo: 1d}]\n"+
 		"seal-after: never\ndisk: {reserve: 1048576}\nlimits: {sessions: many, link-idle: 600s}\n", 0o600)
-	old, err := Load(Sources{File: file, Env: environment("LEDGERBUS_SCRUB_EVERY", "never", "LEDGERBUS_LIMITS_LINKS", "7"), Flags: map[string][]string{"limits.no-links": {"1m"}}})
+	old, err := Load(Sources{File: file, Env: environment("LEDGERBUS_SCRUB_EVERY", "never", "LEDGERBUS_LIMITS_LINKS", "7"), Flags: map[string][]string{"limits.sessions": {"9"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestNotes(t *testing.T) {
 		{Where: file + ":5", Old: "history-share", New: "history: {share: ...}"}, {Where: file + ":6", Old: "history-policies", New: "history: {policies: ...}"},
 		{Where: file + ":7: seal-after", Old: "never", New: "unlimited"}, {Where: file + ":9: limits.sessions", Old: "limits.sessions", New: "5000", Fixed: true},
 		{Where: "LEDGERBUS_SCRUB_EVERY", Old: "never", New: "unlimited"}, {Where: "LEDGERBUS_LIMITS_LINKS", Old: "limits.links", New: "20000", Fixed: true},
-		{Where: "--limits-no-links", Old: "limits.no-links", New: "5m", Fixed: true},
+		{Where: "--limits-sessions", Old: "limits.sessions", New: "5000", Fixed: true},
 	}
 	if !slices.Equal(old.Notes, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", old.Notes, want)

@@ -163,11 +163,12 @@ var words = []Word{
 		setter: period(func(s *Settings, d time.Duration) { s.Limits.IdleTimeout = d }, quantity.Durations{Least: 5 * time.Second, Most: time.Hour})},
 	{Name: "limits.link-idle", Usage: "time without activity after which a link is detached", Default: "10m",
 		setter: period(func(s *Settings, d time.Duration) { s.Limits.LinkIdle = d }, quantity.Durations{Least: time.Second, Most: 24 * time.Hour})},
+	{Name: "limits.no-links", Usage: "time after which a connection without links is closed", Default: "5m",
+		setter: period(func(s *Settings, d time.Duration) { s.Limits.NoLinks = d }, quantity.Durations{Least: time.Second, Most: 24 * time.Hour})},
 
 	// former settings: only tests changed them
 	{Name: "limits.connections-per-address", Fixed: "100"},
 	{Name: "limits.sessions", Fixed: "5000"},
 	{Name: "limits.links", Fixed: "20000"},
 	{Name: "limits.max-frame-size", Fixed: "64KiB"},
-	{Name: "limits.no-links", Fixed: "5m"},
 }

@@ -117,7 +117,7 @@ func (d *Data) At(at event.LSN) []byte {
 func (d *Data) Size() int { return cap(d.bytes) + 32*len(d.stretches) }
 
 // ErrBlock is wrapped by the error of a block whose stored bytes do not match their checksum.
-var ErrBlock = errors.New("sealed: checksum of the block does not match")
+var ErrBlock = errors.New("sealed block: checksum does not match")
 
 // Decode decompresses a block. limit is the start of the next block of its part, or the end of the
 // file's addresses.
