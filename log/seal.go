@@ -459,7 +459,7 @@ func (r *chapterReader) compare(ctx context.Context, c content) error {
 					return err
 				}
 				if !bytes.Equal(was[:n], is[:n]) {
-					return fmt.Errorf("%w: the sealed file differs from its chapter from address %d on", ErrInternal, r.chapter.First+event.LSN(at))
+					return fmt.Errorf("%w: the sealed file differs from its chapter, starting at address %d", ErrInternal, r.chapter.First+event.LSN(at))
 				}
 				off, at = off+int64(n), at+int64(n)
 			}

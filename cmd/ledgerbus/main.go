@@ -36,7 +36,7 @@ func app() *cli.App {
 			"Make another queue:        ledgerbus queue create payments --lock-duration 30s\n" +
 			"Send a message:            ledgerbus send orders --body hello\n" +
 			"Receive and complete it:   ledgerbus receive orders --complete\n" +
-			"See what happened:         ledgerbus log dump data\n\n" +
+			"Print the event log:       ledgerbus log dump data\n\n" +
 			"Exit codes: 0 success, 1 a request failed, 2 configuration, security or usage, 3 data directory in use,\n" +
 			"4 corruption, 5 input/output failure, 6 internal fault, 7 data format of another version.",
 		Version:        program.Version(),

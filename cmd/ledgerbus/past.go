@@ -39,7 +39,7 @@ func atCommand() *cli.Command {
 func diffCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "compare two instants: counts, messages that arrived and left, changes and who made them",
+		Usage:     "compare two instants: counts, messages that arrived and left, changes and their authors",
 		ArgsUsage: "INSTANT INSTANT [ENTITY]",
 		Description: "   ledgerbus diff 02:45 03:15 orders\n" +
 			"   ledgerbus diff 02:45 now --messages\n\n" +

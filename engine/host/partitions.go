@@ -97,7 +97,7 @@ func logUnsplit(n *Namespace) {
 	if len(paths) == 0 {
 		return
 	}
-	n.logger.Info("partitioned entities of an older version keep one partition; delete and create them to get several", "entities", len(paths),
+	n.logger.Info("partitioned entities created by an older version keep one partition; to get several, delete and create them again", "entities", len(paths),
 		"partitions", n.opts.EntityPartitions, "first", paths[:min(len(paths), 10)])
 }
 

@@ -62,7 +62,7 @@ func TestPartitionedByAnOlderVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(string(said), "of an older version keep one partition"); n != i+1 || strings.Count(string(said), "first=[wide]") != n {
+		if n := strings.Count(string(said), "created by an older version keep one partition"); n != i+1 || strings.Count(string(said), "first=[wide]") != n {
 			t.Errorf("a start says:\n%s", said)
 		}
 	}
