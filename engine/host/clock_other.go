@@ -4,5 +4,5 @@ package host
 
 import "time"
 
-// suspended returns 0: a sleep of the machine looks like a step of the wall clock.
-func suspended() time.Duration { return 0 }
+// suspendedTime returns 0: a sleep of the machine looks like a step of the wall clock.
+func suspendedTime() time.Duration { return 0 }
