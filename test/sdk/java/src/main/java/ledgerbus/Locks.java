@@ -101,6 +101,7 @@ final class Locks {
         holder.close();
 
         ServiceBusReceiverClient other = bus.another().receiver();
+        bus.warmUp(other); // else it may have no link yet to settle on
         Bus.nothing(other);
         other.complete(all.get(0));
         other.abandon(all.get(1));
