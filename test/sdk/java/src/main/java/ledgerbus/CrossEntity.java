@@ -75,7 +75,7 @@ final class CrossEntity {
         ServiceBusTransactionContext transaction = passing.pass(Bus.message("B"));
         passing.sender.sendMessages(Bus.batch(passing.sender, Bus.message("C"), Bus.message("D")), transaction);
         bus.peeks("A");
-        b.nothing();
+        b.peeks(); // a receiver that is being closed could still get what the commit brings
         passing.receiver.commitTransaction(transaction);
         bus.peeks();
         b.consume("B", "C", "D");
@@ -145,7 +145,7 @@ final class CrossEntity {
         Expect.equal(List.of("A active 0", "B active 0", "C active 0", "D active 0"), Bus.states(bus.peekAll()), "peek all after the rollback");
         four = Transactions.again(receiver, four);
         ServiceBusTransactionContext transaction = Transactions.everything(receiver, sender, four);
-        b.nothing();
+        b.peeks();
         receiver.commitTransaction(transaction);
         Expect.equal(List.of("B deferred 2", "D active 2"), Bus.states(bus.peekAll()), "peek all after the commit");
         bus.peeksDeadLetters("C");
