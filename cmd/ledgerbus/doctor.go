@@ -122,7 +122,7 @@ func examine(c *cli.Context) error {
 func (d *consultation) settings(c *cli.Context) error {
 	s, err := settings.Load(settings.Sources{File: configFile(c), Env: os.LookupEnv, Flags: map[string][]string{"data": {c.String("data")}}})
 	if err != nil {
-		return d.addFinding(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: output.OneLine(strings.TrimSpace(err.Error())), Remedy: "ledgerbus serve --help lists the settings"})
+		return d.addFinding(doctor.Finding{Check: "settings", Verdict: doctor.Bad, Text: output.OneLine(strings.TrimSpace(err.Error())), Remedy: "docs/guide/settings.md lists the settings"})
 	}
 	f := doctor.Finding{Check: "settings", Verdict: doctor.Good, Text: "serve accepts the environment and the defaults; there is no file"}
 	if name := configFile(c); name != "" {

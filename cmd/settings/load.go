@@ -77,9 +77,11 @@ func (l *loader) assign(w Word, values []string, where string) {
 		l.note(Note{Where: where, Old: w.Name, New: w.Fixed, Fixed: true})
 		return
 	}
-	if now := w.old[values[0]]; now != "" {
-		l.note(Note{Where: where, Old: values[0], New: now})
-		values = []string{now}
+	if w.Shape == One {
+		if now := w.old[values[0]]; now != "" {
+			l.note(Note{Where: where, Old: values[0], New: now})
+			values = []string{now}
+		}
 	}
 	if err := w.setter.set(&l.settings, values); err != nil {
 		l.problems.add(where, "%v", err)

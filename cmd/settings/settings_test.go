@@ -399,3 +399,12 @@ func TestNotes(t *testing.T) {
 		t.Errorf("%+v, %v; want the settings of the old spellings, without notes:\n%+v", now, err, old)
 	}
 }
+
+// A list without entries is a list.
+func TestEmptyList(t *testing.T) {
+	t.Parallel()
+	s, err := Load(Sources{File: write(t, "empty.yaml", "queue: []\nhosts: []\n", 0o600)})
+	if err != nil || len(s.Entities.Queues) != 0 || len(s.Listening.Hosts) != 0 {
+		t.Errorf("%v, %v, %v; want two empty lists", s.Entities.Queues, s.Listening.Hosts, err)
+	}
+}
