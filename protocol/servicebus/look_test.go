@@ -199,6 +199,7 @@ func TestLookAtRefused(t *testing.T) {
 		"nobody may receive": func(b *bench) {
 			p := b.receives("q", 1)
 			b.queue("q", func(p *event.Properties) { p.Status = event.ReceiveDisabled })
+			p.detached(amqp.CondDetachForced, "is force detached by the broker", 2)
 			p.attachReceiver(3, "q", amqp.SenderUnsettled)
 			synctest.Wait()
 			all := b.look("q")
