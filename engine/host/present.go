@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/loop"
+	"github.com/ledgerbus/ledgerbus/engine/present"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Present returns the state of the namespace for answers about the present.
+func (n *Namespace) Present() present.Source { return presentState{n} }
+
+// presentState implements [present.Source] over the loops.
+type presentState struct{ n *Namespace }
+
+// Now implements [present.Source].
+func (p presentState) Now() event.Time { return p.n.Now() }
+
+// Entities implements [present.Source].
+func (p presentState) Entities(context.Context) ([]index.Entity, error) {
+	sorted := p.n.directory.sorted()
+	all := make([]index.Entity, len(sorted))
+	for i, e := range sorted {
+		hosts := make([]byte, len(e.Hosts))
+		for j, h := range e.Hosts {
+			hosts[j] = byte(h)
+		}
+		all[i] = index.Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Hosts: hosts, Properties: e.Properties, Topic: e.Topic,
+			CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.LastUse()}
+	}
+	return all, nil
+}
+
+// Look implements [present.Source]. The answer waits, as others do, until all that was read is
+// durable.
+func (p presentState) Look(ctx context.Context, partition int, read func(*index.Index)) error {
+	var mu sync.Mutex // guards returned
+	returned := false
+	_, err := p.n.partitions.ask(ctx, engine.PartitionID(partition), loop.Do(func(part *engine.Partition) engine.Reply {
+		mu.Lock()
+		defer mu.Unlock()
+		if !returned {
+			read(part.Index())
+		}
+		return engine.Reply{}
+	}))
+	mu.Lock()
+	defer mu.Unlock()
+	returned = true
+	return away(partition, err)
+}
+
+// Snapshot implements [present.Source].
+func (p presentState) Snapshot(ctx context.Context, partition int) (*index.Snapshot, error) {
+	cmd := &loop.Snapshot{}
+	if _, err := p.n.partitions.ask(ctx, engine.PartitionID(partition), cmd); err != nil {
+		cmd.Close()
+		return nil, away(partition, err)
+	}
+	state, _ := cmd.State()
+	return state, nil
+}
+
+// Body implements [present.Source].
+func (p presentState) Body(_ context.Context, partition int, b event.Blob) ([]byte, error) {
+	body := make([]byte, b.Size)
+	n, err := p.n.ReadInto(engine.PartitionID(partition), b, body)
+	return body[:n], away(partition, err)
+}
+
+// away marks the errors of a partition that does not serve.
+func away(partition int, err error) error {
+	if refused := (*engine.Error)(nil); errors.As(err, &refused) && refused.Code == engine.Busy {
+		return fmt.Errorf("partition %d: %w: %w", partition, present.ErrAway, err)
+	}
+	return err
+}
+
+// Activity implements [present.Source].
+func (p presentState) Activity(context.Context) ([]present.Activity, error) {
+	return nil, present.ErrNotRecorded
+}

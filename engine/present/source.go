@@ -1,0 +1,55 @@
+package present
+
+import (
+	"context"
+	"errors"
+
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// Source has the state of a namespace: a running broker, or the end of the logs of a directory, a
+// backup or an excerpt. Its methods may be called from any goroutine.
+type Source interface {
+	// Now returns the time that ages are counted from: broker time, or the time of the newest
+	// record of a directory.
+	Now() event.Time
+	// Entities returns the entities of the catalogue. The caller must not change them.
+	Entities(ctx context.Context) ([]index.Entity, error)
+	// Look calls read with the state of a partition and returns when read has returned. The state
+	// may be read until then, and everything in it is durable. It must take a short time only, since
+	// the partition waits. An error wraps [ErrAway] where the partition does not serve.
+	Look(ctx context.Context, partition int, read func(*index.Index)) error
+	// Snapshot returns the state of a partition at one moment. Everything in it is durable. The
+	// caller closes it. An error wraps [ErrAway] where the partition does not serve.
+	Snapshot(ctx context.Context, partition int) (*index.Snapshot, error)
+	// Body reads the body of a message that a snapshot shows.
+	Body(ctx context.Context, partition int, b event.Blob) ([]byte, error)
+	// Activity returns what happened in every slice since the broker started, in any order; slices
+	// in which nothing has happened may be missing. An error wraps [ErrNotRecorded] if the source
+	// does not know.
+	Activity(ctx context.Context) ([]Activity, error)
+}
+
+// Activity counts what happened to the messages of a slice since the broker started.
+type Activity struct {
+	Slice     event.Slice
+	Received  uint64 // arrived: sent, published to it, or moved to it
+	Delivered uint64 // given to a receiver
+	Completed uint64 // removed by their receiver
+	Failed    uint64 // abandoned, or given back because their lock ended
+	Died      uint64 // moved to the dead-letter queue
+}
+
+// ErrAway is wrapped by errors about a partition that does not serve.
+var ErrAway = errors.New("the partition does not serve")
+
+// ErrQuestion is wrapped by errors about a question that cannot be answered as it was put, such as
+// one with an unknown sort order. The error says what exists.
+var ErrQuestion = errors.New("invalid question")
+
+// ErrNotRecorded is wrapped by errors about what only a running broker knows.
+var ErrNotRecorded = errors.New("not recorded")
+
+// ErrNotFound is wrapped by errors about an entity that does not exist.
+var ErrNotFound = errors.New("not found")

@@ -1,0 +1,153 @@
+package present
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+const (
+	// lookAtOnce is the number of slices that are counted in one turn of a partition. Each takes
+	// some microseconds.
+	lookAtOnce = 256
+	// lookTime bounds the time that a partition has to answer. One that does not is missing from
+	// the answer.
+	lookTime = time.Second
+)
+
+// An entity is a row of the table with what its sort orders need.
+type entity struct {
+	rows.Entity
+	id    event.EntityID
+	hosts []byte
+	lower string // the path in lower case
+	// when the oldest messages were enqueued; 0: there is none
+	oldest, oldestDead event.Time
+}
+
+// A table has all entities at about one moment.
+type table struct {
+	at  event.Time
+	all []entity // by path in lower case
+
+	mu     sync.Mutex // guards sorted
+	sorted map[string][]*entity
+}
+
+// tally is what one slice has.
+type tally struct {
+	index.Tally
+	locked, deferred   int
+	oldest, oldestDead event.Time
+}
+
+// count counts what a slice has.
+func count(x *index.Index, id event.Slice) (t tally) {
+	t.Add(x, id)
+	of := func(st index.State) int { return x.Count(id, event.Main, st) }
+	t.locked, t.deferred = of(index.Locked)+of(index.DeferredLocked), of(index.Deferred)+of(index.DeferredLocked)
+	if m, ok := x.First(id, event.Main); ok {
+		t.oldest = m.EnqueuedAt
+	}
+	if m, ok := x.First(id, event.DeadLetter); ok {
+		t.oldestDead = m.EnqueuedAt
+	}
+	return t
+}
+
+// add adds what a slice has.
+func (e *entity) add(t *tally) {
+	e.Active += t.Active
+	e.Locked += t.locked
+	e.Deferred += t.deferred
+	e.Scheduled += t.Scheduled
+	e.Dead += t.DeadLetter
+	e.Transfer += t.Transfer
+	e.TransferDead += t.TransferDeadLetter
+	e.Size += t.Bytes
+	e.Messages = e.Active + e.Scheduled + e.Dead + e.Transfer + e.TransferDead
+	e.oldest, e.oldestDead = older(e.oldest, t.oldest), older(e.oldestDead, t.oldestDead)
+	e.Oldest, e.OldestDead = timeOf(e.oldest), timeOf(e.oldestDead)
+}
+
+func older(a, b event.Time) event.Time {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// timeOf returns a time for an answer; nil: never.
+func timeOf(t event.Time) *time.Time {
+	if t == 0 {
+		return nil
+	}
+	at := t.Std().UTC()
+	return &at
+}
+
+// newEntity returns an entity without counts.
+func newEntity(e *index.Entity) entity {
+	return entity{id: e.ID, hosts: e.Hosts, lower: strings.ToLower(e.Path), Entity: rows.Entity{
+		Path: e.Path, Kind: strings.ToLower(e.Kind.String()), CreatedAt: e.CreatedAt.Std().UTC(), UpdatedAt: e.UpdatedAt.Std().UTC(), AccessedAt: timeOf(e.AccessedAt)}}
+}
+
+// countAll counts what entities have. The counts of a partition are of about one moment.
+func countAll(ctx context.Context, src Source, all []entity) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, lookTime, ErrAway)
+	defer cancel()
+	type place struct {
+		of int // in all
+		id event.Slice
+	}
+	hosted := map[byte][]place{}
+	for i := range all {
+		for number, host := range all[i].hosts {
+			hosted[host] = append(hosted[host], place{i, event.Slice{Entity: all[i].id, Partition: uint8(number)}})
+		}
+	}
+	var (
+		wait   sync.WaitGroup
+		mu     sync.Mutex // guards all and failed
+		failed error
+	)
+	for partition, places := range hosted {
+		wait.Go(func() {
+			for some := range slices.Chunk(places, lookAtOnce) {
+				counts := make([]tally, len(some))
+				err := src.Look(ctx, int(partition), func(x *index.Index) {
+					for i := range some {
+						counts[i] = count(x, some[i].id)
+					}
+				})
+				if errors.Is(err, ctx.Err()) && ctx.Err() != nil {
+					err = context.Cause(ctx)
+				}
+				mu.Lock()
+				for i, p := range some {
+					e := &all[p.of]
+					switch {
+					case err == nil:
+						e.add(&counts[i])
+					case errors.Is(err, ErrAway):
+						if !slices.Contains(e.Missing, int(partition)) {
+							e.Missing = append(e.Missing, int(partition))
+						}
+					default:
+						failed = err
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wait.Wait()
+	return failed
+}
