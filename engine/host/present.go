@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -68,10 +69,11 @@ func (p presentState) Snapshot(ctx context.Context, partition int) (*index.Snaps
 }
 
 // Body implements [present.Source].
-func (p presentState) Body(_ context.Context, partition int, b event.Blob) ([]byte, error) {
-	body := make([]byte, b.Size)
-	n, err := p.n.ReadInto(engine.PartitionID(partition), b, body)
-	return body[:n], away(partition, err)
+func (p presentState) Body(_ context.Context, partition int, b event.Blob, dst []byte) ([]byte, error) {
+	had := len(dst)
+	dst = slices.Grow(dst, int(b.Size))[:had+int(b.Size)]
+	n, err := p.n.ReadInto(engine.PartitionID(partition), b, dst[had:])
+	return dst[:had+n], away(partition, err)
 }
 
 // away marks the errors of a partition that does not serve.

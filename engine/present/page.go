@@ -38,22 +38,22 @@ func New(src Source, clock func() time.Time) *Namespace {
 // sorts are the orders of entities besides that of their paths, by the column of the answer. Each
 // begins with the largest value, and with the oldest time.
 var sorts = map[string]func(*entity) int64{
-	"messages":     func(e *entity) int64 { return int64(e.Messages) },
-	"active":       func(e *entity) int64 { return int64(e.Active) },
-	"locked":       func(e *entity) int64 { return int64(e.Locked) },
-	"deferred":     func(e *entity) int64 { return int64(e.Deferred) },
-	"scheduled":    func(e *entity) int64 { return int64(e.Scheduled) },
-	"dead":         func(e *entity) int64 { return int64(e.Dead) },
-	"transfer":     func(e *entity) int64 { return int64(e.Transfer) },
-	"transferDead": func(e *entity) int64 { return int64(e.TransferDead) },
-	"size":         func(e *entity) int64 { return e.Size },
-	"oldest":       func(e *entity) int64 { return age(e.oldest) },
-	"oldestDead":   func(e *entity) int64 { return age(e.oldestDead) },
-	"received":     func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Received }) },
-	"delivered":    func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Delivered }) },
-	"completed":    func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Completed }) },
-	"failed":       func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Failed }) },
-	"died":         func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Died }) },
+	"messages":           func(e *entity) int64 { return int64(e.Messages) },
+	"active":             func(e *entity) int64 { return int64(e.Active) },
+	"locked":             func(e *entity) int64 { return int64(e.Locked) },
+	"deferred":           func(e *entity) int64 { return int64(e.Deferred) },
+	"scheduled":          func(e *entity) int64 { return int64(e.Scheduled) },
+	"deadLetter":         func(e *entity) int64 { return int64(e.DeadLetter) },
+	"transfer":           func(e *entity) int64 { return int64(e.Transfer) },
+	"transferDeadLetter": func(e *entity) int64 { return int64(e.TransferDeadLetter) },
+	"sizeBytes":          func(e *entity) int64 { return e.SizeBytes },
+	"oldest":             func(e *entity) int64 { return age(e.oldest) },
+	"oldestDeadLetter":   func(e *entity) int64 { return age(e.oldestDead) },
+	"received":           func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Received }) },
+	"delivered":          func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Delivered }) },
+	"completed":          func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Completed }) },
+	"failed":             func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Failed }) },
+	"died":               func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Died }) },
 }
 
 // Sorts returns the names of the orders that a [Query] can have.
@@ -62,6 +62,7 @@ func Sorts() []string { return append([]string{"path"}, slices.Sorted(maps.Keys(
 // Query selects entities and their order.
 type Query struct {
 	Prefix string // of the path, in any letter case
+	Kind   string // queue, topic or subscription; "": all
 	Sort   string // one of [Sorts], in any letter case; "": path
 	Top    int    // maximum number of rows, up to [rows.Max]; 0: rows.Max
 	After  string // Next of the page before; "": from the beginning
@@ -86,10 +87,13 @@ func (n *Namespace) Entities(ctx context.Context, q Query) (rows.Entities, error
 		return rows.Entities{}, err
 	}
 	page := rows.Entities{At: t.at.Std().UTC(), Entities: []rows.Entity{}}
+	if kinds := []string{"", "queue", "topic", subscription}; !slices.Contains(kinds, q.Kind) {
+		return rows.Entities{}, fmt.Errorf("%w: unknown kind %.40q; the kinds are %s", ErrQuestion, q.Kind, strings.Join(kinds[1:], ", "))
+	}
 	prefix := strings.ToLower(q.Prefix)
 	var last *entity
 	for _, e := range t.by(order, value) {
-		if !strings.HasPrefix(e.lower, prefix) {
+		if !strings.HasPrefix(e.lower, prefix) || q.Kind != "" && q.Kind != e.Kind {
 			continue
 		}
 		page.Total++

@@ -23,8 +23,8 @@ type Source interface {
 	// Snapshot returns the state of a partition at one moment. Everything in it is durable. The
 	// caller closes it. An error wraps [ErrAway] where the partition does not serve.
 	Snapshot(ctx context.Context, partition int) (*index.Snapshot, error)
-	// Body reads the body of a message that a snapshot shows.
-	Body(ctx context.Context, partition int, b event.Blob) ([]byte, error)
+	// Body appends the body of a message that a snapshot shows to dst.
+	Body(ctx context.Context, partition int, b event.Blob, dst []byte) ([]byte, error)
 	// Activity returns what happened in every slice since the broker started, in any order; slices
 	// in which nothing has happened may be missing. An error wraps [ErrNotRecorded] if the source
 	// does not know.

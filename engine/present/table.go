@@ -22,6 +22,9 @@ const (
 	lookTime = time.Second
 )
 
+// subscription is the kind of a subscription in answers.
+var subscription = strings.ToLower(event.Subscription.String())
+
 // An entity is a row of the table with what its sort orders need.
 type entity struct {
 	rows.Entity
@@ -68,13 +71,13 @@ func (e *entity) add(t *tally) {
 	e.Locked += t.locked
 	e.Deferred += t.deferred
 	e.Scheduled += t.Scheduled
-	e.Dead += t.DeadLetter
+	e.DeadLetter += t.DeadLetter
 	e.Transfer += t.Transfer
-	e.TransferDead += t.TransferDeadLetter
-	e.Size += t.Bytes
-	e.Messages = e.Active + e.Scheduled + e.Dead + e.Transfer + e.TransferDead
+	e.TransferDeadLetter += t.TransferDeadLetter
+	e.SizeBytes += t.Bytes
+	e.Messages = e.Active + e.Scheduled + e.DeadLetter + e.Transfer + e.TransferDeadLetter
 	e.oldest, e.oldestDead = older(e.oldest, t.oldest), older(e.oldestDead, t.oldestDead)
-	e.Oldest, e.OldestDead = timeOf(e.oldest), timeOf(e.oldestDead)
+	e.Oldest, e.OldestDeadLetter = timeOf(e.oldest), timeOf(e.oldestDead)
 }
 
 func older(a, b event.Time) event.Time {

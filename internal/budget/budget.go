@@ -127,6 +127,14 @@ func (b *Budget) Missing() int64 {
 	return b.usable/toCome - free
 }
 
+// Usage returns the bytes in use and the limit; 0, 0: there is no limit.
+func (b *Budget) Usage() (used, limit int64) {
+	if b == nil {
+		return 0, 0
+	}
+	return b.usedBytes(), b.limit
+}
+
 // usedBytes returns the bytes in use.
 func (b *Budget) usedBytes() int64 { return b.shares.Load()*Idle + b.taken.Load() + b.other.Load() }
 

@@ -18,6 +18,8 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	past "github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/present"
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/access"
@@ -33,6 +35,9 @@ type Options struct {
 	Histories  engine.Histories
 	Erasures   engine.Erasures
 	Live       engine.Live
+	Present    *present.Namespace
+	// Running returns what the running broker knows of itself.
+	Running func() rows.Running
 	// Receivers returns the state that connections have of the receiver links of a sub-queue.
 	Receivers func(context.Context, engine.Target) engine.LinksNow
 	Past      past.Source    // the logs of the broker
@@ -46,7 +51,7 @@ type handler struct {
 	// set once in New
 	Options
 	questions slots
-	looks     slots // limits requests about receivers
+	live      slots // limits questions about the present
 	answers   answers
 	memory    past.Memory
 }
@@ -56,7 +61,7 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &handler{Options: o, questions: make(slots, mostQuestions), looks: make(slots, mostLooks)}
+	return &handler{Options: o, questions: make(slots, mostQuestions), live: make(slots, mostLive)}
 }
 
 // A call is a request that is being answered.

@@ -43,7 +43,7 @@ type fake struct {
 	histories  *index.Index
 	past       past.Source
 	ended      bool // the context of the last act could not be cancelled
-	live       live
+	live       liveState
 }
 
 func (f *fake) Partitions() []engine.PartitionStatus { return f.partitions }
@@ -200,7 +200,7 @@ func TestQueriesRefused(t *testing.T) {
 		case r.isQuestion():
 			fragment = "has no argument \"state\""
 		case r.takesQuery():
-			fragment = "no parameter \"state\"; its one parameter is entity"
+			fragment = "no parameter \"state\"; it takes " + strings.Join(r.parameters, ", ")
 		}
 		a.refused(a.do(r.method, path+"?state=fenced", "", "Authorization", right), 400, "invalid", fragment)
 		for _, query := range []string{"?since=%zz", "?since=-1m;until=now"} {

@@ -45,7 +45,7 @@ var (
 
 // question returns the route of the question with this verb.
 func question(verb string) route {
-	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, func(c *call) (any, error) {
+	return route{http.MethodGet, "v1/" + verb, access.ReadHistory, nil, func(c *call) (any, error) {
 		if err := fits(c.query); err != nil {
 			return nil, err
 		}

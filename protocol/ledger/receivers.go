@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -15,8 +14,6 @@ import (
 )
 
 const (
-	// mostLooks bounds the requests about receivers answered at a time: each asks every connection.
-	mostLooks = 2
 	// lookTime bounds the time for the partitions' answers, and then that for the connections'.
 	lookTime = time.Second
 	// namedRefusals is the maximum number of refused links in an answer: the newest.
@@ -25,20 +22,11 @@ const (
 
 // receivers answers with the state of a sub-queue and the cause that each of its receivers waits
 // for.
-func (c *call) receivers() (any, error) {
-	for name := range c.query {
-		if name != "entity" {
-			return nil, refuse(http.StatusBadRequest, "This request has no parameter %.20q; its one parameter is entity.", name)
-		}
+func (c *call) receivers(ctx context.Context) (any, error) {
+	path, err := c.entityPath()
+	if err != nil {
+		return nil, err
 	}
-	path := strings.Trim(c.query.Get("entity"), "/")
-	if len(c.query["entity"]) != 1 || path == "" {
-		return nil, refuse(http.StatusBadRequest, "Missing, empty or repeated parameter entity; it is the path of a queue, a subscription, or a sub-queue such as orders/$dlq.")
-	}
-	if !c.h.looks.TryAcquire() {
-		return nil, refuse(http.StatusServiceUnavailable, "%d requests about receivers are being answered already, which is the limit; try again.", mostLooks)
-	}
-	defer c.h.looks.Release()
 	if i := len(path) - len("$dlq"); i > 0 && strings.EqualFold(path[i:], "$dlq") {
 		path = path[:i] + "$DeadLetterQueue"
 	}
@@ -46,12 +34,12 @@ func (c *call) receivers() (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(c.Context(), lookTime)
-	partitions := c.h.Live.Receiving(ctx, of)
+	short, cancel := context.WithTimeout(ctx, lookTime)
+	partitions := c.h.Live.Receiving(short, of)
 	cancel()
-	ctx, cancel = context.WithTimeout(c.Context(), lookTime)
+	short, cancel = context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	return showReceivers(of, partitions, c.h.Receivers(ctx, of)), nil
+	return showReceivers(of, partitions, c.h.Receivers(short, of)), nil
 }
 
 // showReceivers joins the knowledge of partitions and connections.

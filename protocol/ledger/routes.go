@@ -15,30 +15,38 @@ type route struct {
 	method string
 	path   string // after the prefix; a segment in braces matches any text
 	right  access.Rights
-	answer func(*call) (any, error) // returns JSON or a stream, or an error
+	// parameters of the query; nil: it has none. Questions about the past have theirs in package
+	// engine/ledger.
+	parameters []string
+	answer     func(*call) (any, error) // returns JSON or a stream, or an error
 }
 
 // routes lists all requests. GET requests change nothing. The others store their reason in an
 // event.
 var routes = []route{
-	{http.MethodGet, "v1/partitions", access.Manage, (*call).listPartitions},
-	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, (*call).fencePartition},
-	{http.MethodPost, "v1/partitions/{id}/restart", access.Manage, (*call).restartPartition},
-	{http.MethodGet, receiversPath, access.Manage, (*call).receivers},
-	{http.MethodGet, "v1/history/policies", access.Manage, (*call).listHistoryPolicies},
-	{http.MethodPost, "v1/history/policies", access.Manage, (*call).setHistoryPolicy},
-	{http.MethodPost, "v1/history/policies/delete", access.Manage, (*call).deleteHistoryPolicy},
-	{http.MethodPost, "v1/backup", access.Manage, (*call).backup},
-	{http.MethodPost, "v1/messages/erase", access.Manage, (*call).eraseMessage},
+	{http.MethodGet, "v1/partitions", access.Manage, nil, (*call).listPartitions},
+	{http.MethodPost, "v1/partitions/{id}/fence", access.Manage, nil, (*call).fencePartition},
+	{http.MethodPost, "v1/partitions/{id}/restart", access.Manage, nil, (*call).restartPartition},
+	live("now", nil, (*call).showNow),
+	live("entities", []string{"prefix", "kind", "sort", "top", "after"}, (*call).entities),
+	live("entity", []string{"entity"}, (*call).entity),
+	live("sessions", []string{"entity", "top", "after"}, (*call).sessions),
+	live("receivers", []string{"entity"}, (*call).receivers),
+	{http.MethodGet, "v1/history/policies", access.Manage, nil, (*call).listHistoryPolicies},
+	{http.MethodPost, "v1/history/policies", access.Manage, nil, (*call).setHistoryPolicy},
+	{http.MethodPost, "v1/history/policies/delete", access.Manage, nil, (*call).deleteHistoryPolicy},
+	{http.MethodPost, "v1/backup", access.Manage, nil, (*call).backup},
+	{http.MethodPost, "v1/messages/erase", access.Manage, nil, (*call).eraseMessage},
 	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("trace"), question("log"),
 }
 
-// receiversPath is the path of the one request that has a query and is not a question about the
-// past.
-const receiversPath = "v1/receivers"
-
 // takesQuery reports whether the request has parameters in its query.
-func (r *route) takesQuery() bool { return r.isQuestion() || r.path == receiversPath }
+func (r *route) takesQuery() bool { return r.isQuestion() || r.isLive() }
+
+// isLive reports whether the request is a question about the present.
+func (r *route) isLive() bool {
+	return r.method == http.MethodGet && r.right == access.ReadHistory && !r.isQuestion()
+}
 
 // isQuestion reports whether the request is a question about the past, whose parameters are in its
 // query.

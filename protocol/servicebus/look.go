@@ -134,3 +134,10 @@ func (s *Server) refused(l *link, symbol amqp.Symbol, text string) {
 	}
 	s.refusals = append(s.refusals, r)
 }
+
+// Connections returns the number of open connections.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}

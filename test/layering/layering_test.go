@@ -65,13 +65,14 @@ var allowed = map[string][]string{
 	"tools/export":           {"engine/ledger", "engine/ledger/print", "log", "log/event"},
 	"cmd/settings":           {"engine", "engine/host", "engine/filter", "internal/jsontext", "internal/quantity", "log/event"},
 	"tools/mirror":           {"log/disk"},
+	"tools/offline":          {"engine/present", "index", "index/replay", "log", "log/event"},
 	"tools/output":           {"engine/ledger/print", "internal/jsontext", "internal/program"},
 	"tools/client":           {"log/event", "protocol/amqp"},
-	"tools/client/admin":     {"tools/client", "protocol/atom/document", "protocol/ledger/wire", "log/event"},
-	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
+	"tools/client/admin":     {"engine/present/rows", "tools/client", "protocol/atom/document", "protocol/ledger/wire", "log/event"},
+	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "engine/present", "engine/present/rows", "internal/program", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "tools/output", "internal/program", "internal/quantity", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "tools/output", "engine", "engine/host", "internal/program", "internal/quantity", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "tools/offline", "tools/output", "engine", "engine/host", "engine/present", "engine/present/rows", "internal/program", "internal/quantity", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
 	"cmd/ledgerbench":        {"tools/bench", "tools/client", "tools/client/admin", "internal/program"},
 }
 

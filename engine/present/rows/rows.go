@@ -10,18 +10,18 @@ import "time"
 // Max is the maximum number of rows in an answer.
 const Max = 200
 
-// Counts counts the messages of an entity by state, in the words of the questions about the past.
+// Counts counts the messages of an entity by state.
 type Counts struct {
 	Messages int `json:"messages"` // in all states
 	// in the main queue and receivable now, locked or deferred, as the service counts active messages
-	Active       int   `json:"active"`
-	Locked       int   `json:"locked"`
-	Deferred     int   `json:"deferred"`
-	Scheduled    int   `json:"scheduled"`
-	Dead         int   `json:"dead"`         // in the dead-letter queue
-	Transfer     int   `json:"transfer"`     // on their way to another entity
-	TransferDead int   `json:"transferDead"` // in the transfer dead-letter queue
-	Size         int64 `json:"size"`         // bytes; a topic's include its subscriptions'
+	Active             int   `json:"active"`
+	Locked             int   `json:"locked"`
+	Deferred           int   `json:"deferred"`
+	Scheduled          int   `json:"scheduled"`
+	DeadLetter         int   `json:"deadLetter"`         // in the dead-letter queue
+	Transfer           int   `json:"transfer"`           // on their way to another entity
+	TransferDeadLetter int   `json:"transferDeadLetter"` // in the transfer dead-letter queue
+	SizeBytes          int64 `json:"sizeBytes"`          // a topic's include its subscriptions'
 }
 
 // Rates counts what happened to the messages of an entity, per second, over the last seconds.
@@ -40,12 +40,12 @@ type Entity struct {
 	Counts
 	// when the oldest message that can be received, and the oldest of the dead-letter queue, was
 	// enqueued; nil: there is none
-	Oldest     *time.Time `json:"oldest,omitempty"`
-	OldestDead *time.Time `json:"oldestDead,omitempty"`
-	Rates      *Rates     `json:"rates,omitempty"`
-	CreatedAt  time.Time  `json:"createdAt"`
-	UpdatedAt  time.Time  `json:"updatedAt"`
-	AccessedAt *time.Time `json:"accessedAt,omitempty"`
+	Oldest           *time.Time `json:"oldest,omitempty"`
+	OldestDeadLetter *time.Time `json:"oldestDeadLetter,omitempty"`
+	Rates            *Rates     `json:"rates,omitempty"`
+	CreatedAt        time.Time  `json:"createdAt"`
+	UpdatedAt        time.Time  `json:"updatedAt"`
+	AccessedAt       *time.Time `json:"accessedAt,omitempty"`
 	// partitions that do not serve: what they have is not counted
 	Missing []int `json:"missing,omitempty"`
 }
@@ -57,4 +57,78 @@ type Entities struct {
 	Entities    []Entity  `json:"entities"`
 	Next        string    `json:"next,omitempty"` // after of the next page; "": there is none
 	NotRecorded []string  `json:"notRecorded,omitempty"`
+}
+
+// Now is what a namespace has and does.
+type Now struct {
+	At       time.Time `json:"at"`
+	Entities int       `json:"entities"`
+	Counts             // of all entities together
+	// of the entity in which the oldest receivable message waits
+	Oldest *Oldest `json:"oldest,omitempty"`
+	Rates  *Rates  `json:"rates,omitempty"` // of all entities together; a topic's copies arrive once
+	// partitions that do not serve: what they have is not counted
+	Missing     []int    `json:"missing,omitempty"`
+	Running     *Running `json:"running,omitempty"`
+	NotRecorded []string `json:"notRecorded,omitempty"`
+}
+
+// Oldest is the oldest message that can be received.
+type Oldest struct {
+	Entity string    `json:"entity"`
+	At     time.Time `json:"at"` // when it was enqueued
+}
+
+// Running is what only a running broker knows of itself.
+type Running struct {
+	Version     string      `json:"version"`
+	StartedAt   time.Time   `json:"startedAt"`
+	Conditions  []Condition `json:"conditions"` // that last, as in /health; none: all is well
+	Connections int         `json:"connections"`
+	Memory      *Memory     `json:"memory,omitempty"` // nil: it is not bounded
+}
+
+// Condition is a lasting state that an operator has to know about.
+type Condition struct {
+	State     string     `json:"state"`
+	Partition *int       `json:"partition,omitempty"` // nil: it concerns the disk of all
+	Since     *time.Time `json:"since,omitempty"`
+	Cause     string     `json:"cause,omitempty"`
+}
+
+// Memory is what messages and questions take of the broker's memory, in bytes.
+type Memory struct {
+	Used  int64 `json:"used"`
+	Limit int64 `json:"limit"`
+}
+
+// Sessions is a page of the sessions of an entity.
+type Sessions struct {
+	At          time.Time `json:"at"`
+	Entity      string    `json:"entity"`
+	Total       int       `json:"total"`
+	Sessions    []Session `json:"sessions"` // by id
+	Next        *string   `json:"next,omitempty"`
+	Missing     []int     `json:"missing,omitempty"` // partitions that do not serve
+	NotRecorded []string  `json:"notRecorded,omitempty"`
+}
+
+// Session is a session that has messages, a state or a holder.
+type Session struct {
+	ID          string     `json:"id"`
+	Active      int        `json:"active"` // messages that can be received
+	Locked      int        `json:"locked"`
+	LockedUntil *time.Time `json:"lockedUntil,omitempty"` // nil: no receiver holds it
+	Holder      *Holder    `json:"holder,omitempty"`
+	StateSize   int        `json:"stateSize,omitempty"` // bytes
+	StateSetAt  *time.Time `json:"stateSetAt,omitempty"`
+}
+
+// Holder is the receiver that holds a session.
+type Holder struct {
+	Connection uint64 `json:"connection"`
+	Remote     string `json:"remote"`
+	Client     string `json:"client,omitempty"` // the SDK and its version
+	By         string `json:"by,omitempty"`     // the access rule or subject
+	Link       string `json:"link,omitempty"`
 }
