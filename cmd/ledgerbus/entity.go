@@ -20,7 +20,7 @@ import (
 // examplesOf are examples of the commands for a kind of entity.
 var examplesOf = map[event.EntityKind]map[string]string{
 	event.Queue: {
-		"list": "queue list\n   ledgerbus queue list -o csv > queues.csv", "show": "queue show orders",
+		"list": "queue list\n   ledgerbus queue list -o csv > queues.csv\n   ledgerbus queue list --sort oldest --top 20", "show": "queue show orders",
 		"create": "queue create orders --requires-session --lock-duration 30s --max-delivery-count 5",
 		"update": "queue update orders --lock-duration 2m --dead-lettering-on-message-expiration=false",
 		"delete": "queue delete orders\n   ledgerbus queue delete orders --confirm orders",
@@ -55,7 +55,14 @@ func entityCommand(kind event.EntityKind) *cli.Command {
 	const forms = "Durations are written 90s, 1h30m, 14d,\nPT1H or unlimited. =false turns off a switch that is on by default.\n\n"
 	list := &cli.Command{
 		Name: "list", Usage: "print all " + name + "s with their settings and counts of messages",
-		Description: example("list"), Flags: connectionFlags(output.Flag()),
+		Description: example("list") + "\n\n" +
+			"With --sort, --top, --prefix or --data it prints counts, ages and rates instead of settings; only Ledgerbus\n" +
+			"has these. The sorts are " + foldSorts() + ".",
+		Flags: connectionFlags(append([]cli.Flag{output.Flag(),
+			&cli.StringFlag{Name: "sort", Usage: "column to sort by: the largest values, or the oldest times, come first"},
+			&cli.IntFlag{Name: "top", Usage: "print at most this many " + name + "s", DefaultText: "all"},
+			&cli.StringFlag{Name: "prefix", Usage: "only " + name + "s whose path begins with this"},
+		}, presentFlags()...)...),
 		Action: func(c *cli.Context) error { return listEntities(c, kind) },
 	}
 	if kind == event.Subscription {
@@ -105,6 +112,9 @@ func listEntities(c *cli.Context, kind event.EntityKind) error {
 	}
 	if err != nil {
 		return err
+	}
+	if c.IsSet("sort") || c.IsSet("top") || c.IsSet("prefix") || c.IsSet("data") {
+		return listPresent(c, kind)
 	}
 	return administer(c, func(a *administration) error {
 		found, err := a.listOf(kind, c.Args().First())

@@ -140,7 +140,14 @@ func refuseNamespaceFlags(c *cli.Context) error {
 }
 
 // askDirectory answers a question from a data directory.
-func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *answerPrinter) (err error) {
+func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *answerPrinter) error {
+	return readDirectory(ctx, c, func(s log.Store) error {
+		return withQuestionExitCode(ledger.New(s, t.printLine).Put(ctx, q))
+	})
+}
+
+// readDirectory calls do with the logs of the directory that --data names.
+func readDirectory(ctx context.Context, c *cli.Context, do func(log.Store) error) (err error) {
 	dir := c.String("data")
 	if info, err := os.Stat(dir); err != nil {
 		return usageError{fmt.Errorf("--data: %w", err)}
@@ -156,7 +163,7 @@ func askDirectory(ctx context.Context, c *cli.Context, q *ledger.Question, t *an
 	if err := printSliceNote(c.App.ErrWriter, dir, s); err != nil {
 		return err
 	}
-	return withQuestionExitCode(ledger.New(s, t.printLine).Put(ctx, q))
+	return do(s)
 }
 
 // withBrokerExitCode turns an error of a broker into an error with the right exit code.

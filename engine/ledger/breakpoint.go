@@ -50,15 +50,15 @@ func (b *breakpoint) isMet(n *names, logs []*walkedLog) bool {
 	for i := range b.terms {
 		t := &b.terms[i]
 		c := count{}
-		e, _ := logs[catalogue].state.Index.Catalogue.Find(t.path)
+		e, _ := logs[catalogue].state.Index.Catalogue.Find(t.Path)
 		if of := n.byID[e.ID]; of != nil {
 			for _, g := range logs {
 				for _, slice := range n.slices(of, g.book.ID()) {
-					add(&c, g.state.Index, slice, t.queue)
+					add(&c, g.state.Index, slice, t.Queue)
 				}
 			}
 		}
-		if !t.isMet(t.metric(&c)) {
+		if !t.IsMet(t.metric(&c)) {
 			return false
 		}
 	}

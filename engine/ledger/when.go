@@ -37,16 +37,27 @@ var metrics = []struct {
 // ofSubQueue are the counts that a sub-queue has.
 var ofSubQueue = []string{"messages", "locked", "deferred"}
 
+// Comparison is a term of a condition on counts, such as orders.active > 1000.
+type Comparison struct {
+	Path string // of the entity
+	// the only sub-queue whose messages are counted; Main: all of the entity's
+	Queue   event.SubQueue
+	Count   string // name of the count, in lower case
+	Compare string // <, <=, >, >=, =, != or <>
+	Limit   int
+}
+
+// String returns the comparison as it is written.
+func (c *Comparison) String() string {
+	return fmt.Sprintf("%s.%s %s %d", address.Address{Entity: c.Path, SubQueue: c.Queue}, c.Count, c.Compare, c.Limit)
+}
+
 // term is one comparison of a condition.
 type term struct {
-	path string // of the entity
-	// the only sub-queue whose messages are counted; Main: all of the entity's
-	queue   event.SubQueue
-	of      []*life // lives that have had the path
-	metric  func(*count) int
-	compare string
-	limit   int
-	sums    []sum // what is counted
+	Comparison
+	of     []*life // lives that have had the path
+	metric func(*count) int
+	sums   []sum // what is counted
 }
 
 // sum is a slice of an entity whose count is taken in the state of its log.
@@ -63,19 +74,29 @@ var (
 	and = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)\s+and\s+`) })
 )
 
-// parseTerms parses a condition: orders.active > 1000 AND orders.locked = 0.
+// ParseComparisons parses a condition, such as orders.active > 1000 AND orders.locked = 0. An error
+// wraps [ErrQuestion].
+func ParseComparisons(text string) (list []Comparison, err error) {
+	terms, err := parseTerms(text)
+	for i := range terms {
+		list = append(list, terms[i].Comparison)
+	}
+	return list, err
+}
+
+// parseTerms parses a condition.
 func parseTerms(text string) (terms []term, err error) {
 	for _, part := range and().Split(strings.TrimSpace(text), -1) {
 		m := termText().FindStringSubmatch(strings.TrimSpace(part))
 		if m == nil {
 			return nil, fmt.Errorf("%w: %q is not a condition: write one such as orders.active > 1000 AND orders.locked = 0", ErrQuestion, part)
 		}
-		t := term{compare: m[3]}
-		if t.path, t.queue, err = place(m[1]); err != nil {
+		t := term{Comparison: Comparison{Count: strings.ToLower(m[2]), Compare: m[3]}}
+		if t.Path, t.Queue, err = place(m[1]); err != nil {
 			return nil, err
 		}
 		for _, k := range metrics {
-			if strings.EqualFold(k.name, m[2]) {
+			if k.name == t.Count {
 				t.metric = k.of
 			}
 		}
@@ -86,10 +107,10 @@ func parseTerms(text string) (terms []term, err error) {
 			}
 			return nil, fmt.Errorf("%w: unknown count %q; the counts are %s", ErrQuestion, m[2], strings.Join(list, ", "))
 		}
-		if name := strings.ToLower(m[2]); t.queue != event.Main && !slices.Contains(ofSubQueue, name) {
-			return nil, fmt.Errorf("%w: %s has no count %s; a sub-queue has %s", ErrQuestion, m[1], name, strings.Join(ofSubQueue, ", "))
+		if t.Queue != event.Main && !slices.Contains(ofSubQueue, t.Count) {
+			return nil, fmt.Errorf("%w: %s has no count %s; a sub-queue has %s", ErrQuestion, m[1], t.Count, strings.Join(ofSubQueue, ", "))
 		}
-		t.limit, _ = strconv.Atoi(m[4]) // 15 digits
+		t.Limit, _ = strconv.Atoi(m[4]) // 15 digits
 		terms = append(terms, t)
 	}
 	return terms, nil
@@ -97,24 +118,25 @@ func parseTerms(text string) (terms []term, err error) {
 
 // find finds the entities that the term is about.
 func (t *term) find(n *names) (err error) {
-	t.of, err = n.livesWith(t.path, t.queue)
+	t.of, err = n.livesWith(t.Path, t.Queue)
 	return err
 }
 
-func (t *term) isMet(n int) bool {
-	switch t.compare {
+// IsMet reports whether a count satisfies the comparison.
+func (c *Comparison) IsMet(n int) bool {
+	switch c.Compare {
 	case "<":
-		return n < t.limit
+		return n < c.Limit
 	case "<=":
-		return n <= t.limit
+		return n <= c.Limit
 	case ">":
-		return n > t.limit
+		return n > c.Limit
 	case ">=":
-		return n >= t.limit
+		return n >= c.Limit
 	case "=":
-		return n == t.limit
+		return n == c.Limit
 	}
-	return n != t.limit
+	return n != c.Limit
 }
 
 // around is the number of events shown before and after the one that made a condition true.
@@ -420,14 +442,14 @@ func (w *watcher) isMet() bool {
 		t := &w.terms[i]
 		c, is := count{}, t.of[0]
 		if len(t.of) > 1 { // the log of a deleted one may forget it later
-			is = w.l.names.at(t.path, w.instant, w.at, w.era)
+			is = w.l.names.at(t.Path, w.instant, w.at, w.era)
 		}
 		for _, s := range t.sums {
 			if s.life == is {
-				add(&c, s.of, s.slice, t.queue)
+				add(&c, s.of, s.slice, t.Queue)
 			}
 		}
-		if !t.isMet(t.metric(&c)) {
+		if !t.IsMet(t.metric(&c)) {
 			return false
 		}
 	}

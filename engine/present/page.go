@@ -56,20 +56,11 @@ var sorts = map[string]func(*entity) int64{
 	"died":               func(e *entity) int64 { return milli(e, func(r *rows.Rates) float64 { return r.Died }) },
 }
 
-// Sorts returns the names of the orders that a [Query] can have.
+// Sorts returns the names of the orders that a [rows.Query] can have.
 func Sorts() []string { return append([]string{"path"}, slices.Sorted(maps.Keys(sorts))...) }
 
-// Query selects entities and their order.
-type Query struct {
-	Prefix string // of the path, in any letter case
-	Kind   string // queue, topic or subscription; "": all
-	Sort   string // one of [Sorts], in any letter case; "": path
-	Top    int    // maximum number of rows, up to [rows.Max]; 0: rows.Max
-	After  string // Next of the page before; "": from the beginning
-}
-
 // Entities returns a page of the entities. An error wraps [ErrQuestion] if the query is at fault.
-func (n *Namespace) Entities(ctx context.Context, q Query) (rows.Entities, error) {
+func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, error) {
 	order, value, err := sortOf(q.Sort)
 	if err != nil {
 		return rows.Entities{}, err

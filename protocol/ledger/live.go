@@ -142,7 +142,7 @@ func (c *call) entities(ctx context.Context) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.h.Present.Entities(ctx, present.Query{Prefix: c.query.Get("prefix"), Kind: c.query.Get("kind"), Sort: c.query.Get("sort"), Top: top, After: c.query.Get("after")})
+	return c.h.Present.Entities(ctx, rows.Query{Prefix: c.query.Get("prefix"), Kind: c.query.Get("kind"), Sort: c.query.Get("sort"), Top: top, After: c.query.Get("after")})
 }
 
 // entity answers with one entity.

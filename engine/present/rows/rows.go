@@ -50,6 +50,15 @@ type Entity struct {
 	Missing []int `json:"missing,omitempty"`
 }
 
+// Query selects entities and their order.
+type Query struct {
+	Prefix string // of the path, in any letter case
+	Kind   string // queue, topic or subscription; "": all
+	Sort   string // the column that they are sorted by, in any letter case; "": path
+	Top    int    // maximum number of rows, up to [Max]; 0: Max
+	After  string // Next of the page before; "": from the beginning
+}
+
 // Entities is a page of the entities of a namespace.
 type Entities struct {
 	At          time.Time `json:"at"`
