@@ -23,17 +23,16 @@ type presentState struct{ n *Namespace }
 // Now implements [present.Source].
 func (p presentState) Now() event.Time { return p.n.Now() }
 
-// Entities implements [present.Source].
-func (p presentState) Entities(context.Context) ([]index.Entity, error) {
+// Entries implements [present.Source].
+func (p presentState) Entries(context.Context) ([]present.Entry, error) {
 	sorted := p.n.directory.sorted()
-	all := make([]index.Entity, len(sorted))
+	all := make([]present.Entry, len(sorted))
 	for i, e := range sorted {
 		hosts := make([]byte, len(e.Hosts))
 		for j, h := range e.Hosts {
 			hosts[j] = byte(h)
 		}
-		all[i] = index.Entity{ID: e.ID, Kind: e.Kind, Path: e.Path, Hosts: hosts, Properties: e.Properties, Topic: e.Topic,
-			CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.LastUse()}
+		all[i] = present.Entry{ID: e.ID, Kind: e.Kind, Path: e.Path, Hosts: hosts, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.LastUse()}
 	}
 	return all, nil
 }

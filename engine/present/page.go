@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
-	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -121,16 +120,19 @@ func topOf(top int) (int, error) {
 	return cmp.Or(top, rows.Max), nil
 }
 
-// by returns the entities in an order.
+// by returns the entities in an order, and those that are equal in it by path.
 func (t *table) by(order string, value func(*entity) int64) []*entity {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list, ok := t.sorted[order]
 	if !ok {
+		list = make([]*entity, len(t.all))
 		for i := range t.all {
-			list = append(list, &t.all[i])
+			list[i] = &t.all[i]
 		}
-		slices.SortStableFunc(list, func(a, b *entity) int { return cmp.Compare(value(b), value(a)) })
+		slices.SortFunc(list, func(a, b *entity) int {
+			return cmp.Or(cmp.Compare(value(b), value(a)), cmp.Compare(a.lower, b.lower))
+		})
 		t.sorted[order] = list
 	}
 	return list
@@ -170,15 +172,14 @@ func (n *Namespace) counted(ctx context.Context) (*table, error) {
 	if n.table != nil && n.clock().Sub(n.taken) < freshFor {
 		return n.table, nil
 	}
-	list, err := n.src.Entities(ctx)
+	list, err := n.src.Entries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &table{at: n.src.Now(), sorted: map[string][]*entity{}}
+	t := &table{at: n.src.Now(), all: make([]entity, len(list)), sorted: map[string][]*entity{}}
 	for i := range list {
-		t.all = append(t.all, newEntity(&list[i]))
+		t.all[i] = newEntity(&list[i])
 	}
-	slices.SortFunc(t.all, func(a, b entity) int { return cmp.Compare(a.lower, b.lower) })
 	if err := n.count(ctx, t.all); err != nil {
 		return nil, err
 	}
@@ -206,17 +207,17 @@ func (n *Namespace) Entity(ctx context.Context, path string) (rows.Entity, error
 }
 
 // find returns the entity of a path.
-func (n *Namespace) find(ctx context.Context, path string) (index.Entity, error) {
-	list, err := n.src.Entities(ctx)
+func (n *Namespace) find(ctx context.Context, path string) (Entry, error) {
+	list, err := n.src.Entries(ctx)
 	if err != nil {
-		return index.Entity{}, err
+		return Entry{}, err
 	}
 	for i := range list {
 		if strings.EqualFold(list[i].Path, path) {
 			return list[i], nil
 		}
 	}
-	return index.Entity{}, fmt.Errorf("%w: there is no entity %.300q", ErrNotFound, path)
+	return Entry{}, fmt.Errorf("%w: there is no entity %.300q", ErrNotFound, path)
 }
 
 // age orders times from the oldest on; 0, which is none, comes last.

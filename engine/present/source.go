@@ -14,8 +14,8 @@ type Source interface {
 	// Now returns the time that ages are counted from: broker time, or the time of the newest
 	// record of a directory.
 	Now() event.Time
-	// Entities returns the entities of the catalogue. The caller must not change them.
-	Entities(ctx context.Context) ([]index.Entity, error)
+	// Entries returns the entries of the catalogue, in any order. The caller must not change them.
+	Entries(ctx context.Context) ([]Entry, error)
 	// Look calls read with the state of a partition and returns when read has returned. The state
 	// may be read until then, and everything in it is durable. It must take a short time only, since
 	// the partition waits. An error wraps [ErrAway] where the partition does not serve.
@@ -29,6 +29,15 @@ type Source interface {
 	// in which nothing has happened may be missing. An error wraps [ErrNotRecorded] if the source
 	// does not know.
 	Activity(ctx context.Context) ([]Activity, error)
+}
+
+// Entry is a queue, topic or subscription of the catalogue.
+type Entry struct {
+	ID                               event.EntityID
+	Kind                             event.EntityKind
+	Path                             string
+	Hosts                            []byte // partitions of the log, by the entity's own
+	CreatedAt, UpdatedAt, AccessedAt event.Time
 }
 
 // Activity counts what happened to the messages of a slice since the broker started.
@@ -53,3 +62,14 @@ var ErrNotRecorded = errors.New("not recorded")
 
 // ErrNotFound is wrapped by errors about an entity that does not exist.
 var ErrNotFound = errors.New("not found")
+
+// EntriesOf returns the entries of a replayed catalogue.
+func EntriesOf(c *index.Catalogue) []Entry {
+	all := c.All()
+	list := make([]Entry, len(all))
+	for i := range all {
+		e := &all[i]
+		list[i] = Entry{ID: e.ID, Kind: e.Kind, Path: e.Path, Hosts: e.Hosts, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.AccessedAt}
+	}
+	return list
+}

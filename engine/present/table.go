@@ -38,7 +38,7 @@ type entity struct {
 // A table has all entities at about one moment.
 type table struct {
 	at  event.Time
-	all []entity // by path in lower case
+	all []entity
 
 	mu     sync.Mutex // guards sorted
 	sorted map[string][]*entity
@@ -76,8 +76,10 @@ func (e *entity) add(t *tally) {
 	e.TransferDeadLetter += t.TransferDeadLetter
 	e.SizeBytes += t.Bytes
 	e.Messages = e.Active + e.Scheduled + e.DeadLetter + e.Transfer + e.TransferDeadLetter
-	e.oldest, e.oldestDead = older(e.oldest, t.oldest), older(e.oldestDead, t.oldestDead)
-	e.Oldest, e.OldestDeadLetter = timeOf(e.oldest), timeOf(e.oldestDead)
+	if t.oldest != 0 || t.oldestDead != 0 {
+		e.oldest, e.oldestDead = older(e.oldest, t.oldest), older(e.oldestDead, t.oldestDead)
+		e.Oldest, e.OldestDeadLetter = timeOf(e.oldest), timeOf(e.oldestDead)
+	}
 }
 
 func older(a, b event.Time) event.Time {
@@ -97,7 +99,7 @@ func timeOf(t event.Time) *time.Time {
 }
 
 // newEntity returns an entity without counts.
-func newEntity(e *index.Entity) entity {
+func newEntity(e *Entry) entity {
 	return entity{id: e.ID, hosts: e.Hosts, lower: strings.ToLower(e.Path), Entity: rows.Entity{
 		Path: e.Path, Kind: strings.ToLower(e.Kind.String()), CreatedAt: e.CreatedAt.Std().UTC(), UpdatedAt: e.UpdatedAt.Std().UTC(), AccessedAt: timeOf(e.AccessedAt)}}
 }

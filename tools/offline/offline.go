@@ -71,9 +71,9 @@ func (e *ended) replay(ctx context.Context) error {
 // Now implements [present.Source]. It returns the time of the newest record.
 func (s *Source) Now() event.Time { return s.now }
 
-// Entities implements [present.Source].
-func (s *Source) Entities(ctx context.Context) (list []index.Entity, err error) {
-	err = s.Look(ctx, 0, func(x *index.Index) { list = x.Catalogue.All() })
+// Entries implements [present.Source].
+func (s *Source) Entries(ctx context.Context) (list []present.Entry, err error) {
+	err = s.Look(ctx, 0, func(x *index.Index) { list = present.EntriesOf(&x.Catalogue) })
 	return list, err
 }
 

@@ -1,0 +1,239 @@
+package present
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log/event"
+)
+
+// start is the time at which tests begin.
+const start event.Time = 1_700_000_000_000
+
+// fake is a source with two partitions; partition 0 has the catalogue.
+type fake struct {
+	logs  [2]*index.Index
+	away  map[int]bool // partitions that do not serve
+	looks int
+}
+
+func newFake() *fake {
+	return &fake{logs: [2]*index.Index{index.New(), index.New()}, away: map[int]bool{}}
+}
+
+// entity makes an entity and returns its id.
+func (f *fake) entity(kind event.EntityKind, path string, hosts ...byte) event.EntityID {
+	id := f.logs[0].Catalogue.NextID()
+	f.logs[0].Apply(start, &event.EntityCreated{Envelope: event.Envelope{Slice: event.Slice{Entity: id}}, EntityKind: kind, Path: path, Hosts: hosts})
+	return id
+}
+
+// put enqueues messages into partition number of an entity at a time.
+func (f *fake) put(host int, id event.EntityID, number uint8, at event.Time, n int) {
+	x, s := f.logs[host], event.Slice{Entity: id, Partition: number}
+	for range n {
+		x.Apply(at, &event.MessageEnqueued{Envelope: event.Envelope{Slice: s}, Sequence: x.NextSequence(s), EnqueuedAt: at, Body: event.Blob{Size: 100}})
+	}
+}
+
+func (f *fake) Now() event.Time { return start + 10_000 }
+
+func (f *fake) Entries(context.Context) ([]Entry, error) {
+	return EntriesOf(&f.logs[0].Catalogue), nil
+}
+
+func (f *fake) Look(_ context.Context, partition int, read func(*index.Index)) error {
+	if f.away[partition] {
+		return fmt.Errorf("partition %d: %w", partition, ErrAway)
+	}
+	f.looks++
+	read(f.logs[partition])
+	return nil
+}
+
+func (f *fake) Snapshot(ctx context.Context, partition int) (s *index.Snapshot, err error) {
+	err = f.Look(ctx, partition, func(x *index.Index) { s = x.Snapshot() })
+	return s, err
+}
+
+func (f *fake) Body(context.Context, int, event.Blob, []byte) ([]byte, error) {
+	return nil, errors.New("there are no bodies")
+}
+
+func (f *fake) Activity(context.Context) ([]Activity, error) { return nil, ErrNotRecorded }
+
+// some returns a namespace with a few entities.
+func some() *fake {
+	f := newFake()
+	orders, carts := f.entity(event.Queue, "Orders", 1), f.entity(event.Queue, "carts", 0, 1)
+	f.entity(event.Queue, "empty", 0)
+	f.entity(event.Topic, "orders-topic", 1)
+	f.put(1, orders, 0, start+3_000, 5)
+	f.put(0, carts, 0, start+5_000, 1)
+	f.put(1, carts, 1, start+1_000, 2)
+	return f
+}
+
+// paths returns the paths of a page.
+func paths(page rows.Entities) string {
+	var list []string
+	for i := range page.Entities {
+		list = append(list, page.Entities[i].Path)
+	}
+	return strings.Join(list, " ")
+}
+
+// TestEntities: orders, selections and pages of entities.
+func TestEntities(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		q     rows.Query
+		pages string // separated by |
+		total int
+	}{
+		{rows.Query{}, "carts empty Orders orders-topic", 4},
+		{rows.Query{Sort: "PATH"}, "carts empty Orders orders-topic", 4},
+		{rows.Query{Sort: "active"}, "Orders carts empty orders-topic", 4},
+		{rows.Query{Sort: "oldest"}, "carts Orders empty orders-topic", 4},
+		{rows.Query{Sort: "SizeBytes", Top: 1}, "Orders|carts|empty|orders-topic", 4},
+		{rows.Query{Top: 3}, "carts empty Orders|orders-topic", 4},
+		{rows.Query{Prefix: "ORD"}, "Orders orders-topic", 2},
+		{rows.Query{Prefix: "ord", Kind: "queue"}, "Orders", 1},
+		{rows.Query{Prefix: "none"}, "", 0},
+	} {
+		n := New(some(), time.Now)
+		var pages []string
+		for {
+			page, err := n.Entities(t.Context(), c.q)
+			if err != nil || page.Total != c.total {
+				t.Fatalf("%+v: total %d, %v; want %d", c.q, page.Total, err, c.total)
+			}
+			pages = append(pages, paths(page))
+			if c.q.After = page.Next; page.Next == "" {
+				break
+			}
+		}
+		if got := strings.Join(pages, "|"); got != c.pages {
+			t.Errorf("%+v: %s; want %s", c.q, got, c.pages)
+		}
+	}
+}
+
+// TestInvalidQueries: the error names what exists.
+func TestInvalidQueries(t *testing.T) {
+	t.Parallel()
+	n := New(some(), time.Now)
+	for _, c := range []struct {
+		q    rows.Query
+		want string
+	}{
+		{rows.Query{Sort: "age"}, "the sorts are path, active,"},
+		{rows.Query{Kind: "table"}, "the kinds are queue, topic, subscription"},
+		{rows.Query{Top: -1}, "1 to 200"},
+		{rows.Query{Top: 201}, "1 to 200"},
+		{rows.Query{After: "orders"}, "next of another page"},
+		{rows.Query{After: "!/orders"}, "next of another page"},
+	} {
+		if _, err := n.Entities(t.Context(), c.q); !errors.Is(err, ErrQuestion) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v; want %q", c.q, err, c.want)
+		}
+	}
+	if _, err := n.Entity(t.Context(), "none"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("no such entity: %v", err)
+	}
+}
+
+// TestEntity: the counts of the partitions of an entity are added, and those of a partition that
+// does not serve are said to be missing.
+func TestEntity(t *testing.T) {
+	t.Parallel()
+	f := some()
+	n := New(f, time.Now)
+	e, err := n.Entity(t.Context(), "CARTS")
+	if err != nil || e.Messages != 3 || e.Active != 3 || e.Oldest == nil || !e.Oldest.Equal((start + 1_000).Std()) || e.Missing != nil || e.SizeBytes < 300 {
+		t.Errorf("%+v, %v", e, err)
+	}
+	f.away[1] = true
+	e, err = n.Entity(t.Context(), "carts")
+	if err != nil || e.Messages != 1 || !slices.Equal(e.Missing, []int{1}) || !e.Oldest.Equal((start + 5_000).Std()) {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+// TestNow: the sums over all entities.
+func TestNow(t *testing.T) {
+	t.Parallel()
+	f := some()
+	now, err := New(f, time.Now).Now(t.Context())
+	if err != nil || now.Entities != 4 || now.Messages != 8 || now.Oldest.Entity != "carts" || now.Missing != nil {
+		t.Errorf("%+v, %v", now, err)
+	}
+	f.away[1] = true
+	now, err = New(f, time.Now).Now(t.Context())
+	if err != nil || now.Messages != 1 || !slices.Equal(now.Missing, []int{1}) {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// TestManyAsk: counts are used again for a second, so many viewers cost as much as one.
+func TestManyAsk(t *testing.T) {
+	t.Parallel()
+	f := some()
+	at := time.Unix(0, 0)
+	n := New(f, func() time.Time { return at })
+	ask := func() int {
+		before := f.looks
+		for range 20 {
+			if _, err := n.Entities(t.Context(), rows.Query{Sort: "active"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return f.looks - before
+	}
+	first := ask()
+	if again := ask(); first != 2 || again != 0 {
+		t.Errorf("%d looks, and %d within a second; want 2 and 0", first, again)
+	}
+	if at = at.Add(freshFor); ask() != first {
+		t.Error("counts are older than a second")
+	}
+}
+
+// TestPageWhileCountsChange: a page goes on where the one before ended, whatever the counts are by
+// then.
+func TestPageWhileCountsChange(t *testing.T) {
+	t.Parallel()
+	f := some()
+	at := time.Unix(0, 0)
+	n := New(f, func() time.Time { return at })
+	page, err := n.Entities(t.Context(), rows.Query{Sort: "active", Top: 2})
+	if err != nil || paths(page) != "Orders carts" {
+		t.Fatalf("%s, %v", paths(page), err)
+	}
+	f.put(0, f.entity(event.Queue, "new", 0), 0, start+9_000, 2)
+	at = at.Add(freshFor)
+	page, err = n.Entities(t.Context(), rows.Query{Sort: "active", Top: 2, After: page.Next})
+	if err != nil || paths(page) != "new empty" {
+		t.Errorf("%s, %v", paths(page), err)
+	}
+}
+
+func BenchmarkFirstPage(b *testing.B) {
+	f := newFake()
+	for i := range 10_000 {
+		id := f.entity(event.Queue, fmt.Sprintf("queues/%04d", i), byte(i%2))
+		f.put(i%2, id, 0, start+event.Time(i), i%3)
+	}
+	for b.Loop() {
+		if _, err := New(f, time.Now).Entities(b.Context(), rows.Query{Sort: "oldest", Top: 200}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
