@@ -42,7 +42,7 @@ func (p presentState) Entries(context.Context) ([]present.Entry, error) {
 func (p presentState) Look(ctx context.Context, partition int, read func(*index.Index)) error {
 	var mu sync.Mutex // guards returned
 	returned := false
-	_, err := p.n.partitions.ask(ctx, engine.PartitionID(partition), loop.Do(func(part *engine.Partition) engine.Reply {
+	err := p.ask(ctx, partition, loop.Do(func(part *engine.Partition) engine.Reply {
 		mu.Lock()
 		defer mu.Unlock()
 		if !returned {
@@ -53,18 +53,37 @@ func (p presentState) Look(ctx context.Context, partition int, read func(*index.
 	mu.Lock()
 	defer mu.Unlock()
 	returned = true
-	return away(partition, err)
+	return err
 }
 
 // Snapshot implements [present.Source].
 func (p presentState) Snapshot(ctx context.Context, partition int) (*index.Snapshot, error) {
 	cmd := &loop.Snapshot{}
-	if _, err := p.n.partitions.ask(ctx, engine.PartitionID(partition), cmd); err != nil {
+	if err := p.ask(ctx, partition, cmd); err != nil {
 		cmd.Close()
-		return nil, away(partition, err)
+		return nil, err
 	}
 	state, _ := cmd.State()
 	return state, nil
+}
+
+// ask submits a command to a partition and waits for the answer. It never waits for room in a
+// mailbox: an operator asks when a partition is behind its disk.
+func (p presentState) ask(ctx context.Context, partition int, cmd engine.Command) error {
+	l := p.n.loop(engine.PartitionID(partition))
+	if l == nil {
+		return fmt.Errorf("partition %d: %w", partition, present.ErrAway)
+	}
+	answers := make(answer, 1)
+	if took, _ := l.SubmitNow([]engine.Request{{Command: cmd, Sink: answers}}); !took {
+		return fmt.Errorf("partition %d: %w: it takes no requests", partition, present.ErrAway)
+	}
+	select {
+	case r := <-answers:
+		return away(partition, r.Err)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // Body implements [present.Source].

@@ -1,0 +1,71 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/present"
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
+	"github.com/ledgerbus/ledgerbus/index"
+	"github.com/ledgerbus/ledgerbus/log"
+	"github.com/ledgerbus/ledgerbus/log/event"
+	"github.com/ledgerbus/ledgerbus/test/faultfs"
+)
+
+// TestPresentOfFullDisk: what is not durable is not counted. Its partition is named as missing,
+// after a second, and so it is while it is out of service.
+func TestPresentOfFullDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.New()
+		store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 2, RoomBytes: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := Open(t.Context(), store, Options{Time: &manualClocks{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, CheckpointBytes: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := n.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "orders", Properties: testQueue()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := int(e.Hosts[0])
+		ask := func() rows.Entity {
+			e, err := present.New(n.Present(), time.Now).Entity(t.Context(), "ORDERS")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		if e := ask(); e.Path != "orders" || e.Messages != 0 || e.Missing != nil {
+			t.Errorf("%+v", e)
+		}
+		disk.Limit(disk.Used())
+		n.Submit(engine.PartitionID(host), []engine.Request{{Sink: make(answer, 1), Command: &engine.Send{Slice: event.Slice{Entity: e.ID}, Messages: []engine.Message{{ID: []byte("m"), Body: make([]byte, 1000)}}}}})
+		synctest.Wait()
+		began := time.Now()
+		if e := ask(); e.Messages != 0 || !slices.Equal(e.Missing, []int{host}) || time.Since(began) != time.Second {
+			t.Errorf("%+v after %v", e, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if s, err := n.Present().Snapshot(ctx, host); s != nil || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a snapshot that is not durable: %v, %v", s, err)
+		}
+		if err := n.Close(); !errors.Is(err, log.ErrNoRoom) {
+			t.Errorf("stopped with %v", err)
+		}
+		if err := n.Present().Look(t.Context(), host, func(*index.Index) {}); !errors.Is(err, present.ErrAway) {
+			t.Errorf("a partition that has stopped: %v", err)
+		}
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
