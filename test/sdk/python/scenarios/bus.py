@@ -429,7 +429,7 @@ def content(message) -> bytes:
 
 
 def text(message) -> str:
-    return content(message).decode()
+    return content(message).decode(errors="backslashreplace")  # a failure shows bodies that are no text, too
 
 
 def texts(messages) -> list[str]:
