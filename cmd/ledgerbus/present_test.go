@@ -75,7 +75,7 @@ func TestPresent(t *testing.T) {
 	checkOutput(t, r.out, `the state at the end of the log; health, connections and rates are not recorded\n`, `5 queues, topics and subscriptions with 19 messages: active 17, locked 1`, `oldest message: .* in orders\n`, `NAME +ACTIVE`)
 }
 
-// TestTop: the first lines tell whether the broker is well, and the table begins with the worst
+// TestTop: the first lines report whether the broker is well, and the table begins with the worst
 // entity.
 func TestTop(t *testing.T) {
 	t.Parallel()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/loop"
@@ -15,17 +14,23 @@ import (
 )
 
 // Present returns the state of the namespace for answers about the present.
-func (n *Namespace) Present() present.Source { return presentState{n} }
+func (n *Namespace) Present() present.Source {
+	return &presentState{loops: &n.partitions, directory: &n.directory, now: n.Now}
+}
 
 // presentState implements [present.Source] over the loops.
-type presentState struct{ n *Namespace }
+type presentState struct {
+	loops     *partitions
+	directory *directory
+	now       func() event.Time
+}
 
 // Now implements [present.Source].
-func (p presentState) Now() event.Time { return p.n.Now() }
+func (p *presentState) Now() event.Time { return p.now() }
 
 // Entries implements [present.Source].
-func (p presentState) Entries(context.Context) ([]present.Entry, error) {
-	sorted := p.n.directory.sorted()
+func (p *presentState) Entries(context.Context) ([]present.Entry, error) {
+	sorted := p.directory.sorted()
 	all := make([]present.Entry, len(sorted))
 	for i, e := range sorted {
 		hosts := make([]byte, len(e.Hosts))
@@ -37,27 +42,16 @@ func (p presentState) Entries(context.Context) ([]present.Entry, error) {
 	return all, nil
 }
 
-// Look implements [present.Source]. The answer waits, as others do, until all that was read is
-// durable.
-func (p presentState) Look(ctx context.Context, partition int, read func(*index.Index)) error {
-	var mu sync.Mutex // guards returned
-	returned := false
-	err := p.ask(ctx, partition, loop.Do(func(part *engine.Partition) engine.Reply {
-		mu.Lock()
-		defer mu.Unlock()
-		if !returned {
-			read(part.Index())
-		}
+// Look implements [present.Source].
+func (p *presentState) Look(ctx context.Context, partition int, read func(*index.Index)) error {
+	return p.ask(ctx, partition, loop.Do(func(part *engine.Partition) engine.Reply {
+		read(part.Index())
 		return engine.Reply{}
 	}))
-	mu.Lock()
-	defer mu.Unlock()
-	returned = true
-	return err
 }
 
 // Snapshot implements [present.Source].
-func (p presentState) Snapshot(ctx context.Context, partition int) (*index.Snapshot, error) {
+func (p *presentState) Snapshot(ctx context.Context, partition int) (*index.Snapshot, error) {
 	cmd := &loop.Snapshot{}
 	if err := p.ask(ctx, partition, cmd); err != nil {
 		cmd.Close()
@@ -69,8 +63,8 @@ func (p presentState) Snapshot(ctx context.Context, partition int) (*index.Snaps
 
 // ask submits a command to a partition and waits for the answer. It never waits for room in a
 // mailbox: an operator asks when a partition is behind its disk.
-func (p presentState) ask(ctx context.Context, partition int, cmd engine.Command) error {
-	l := p.n.loop(engine.PartitionID(partition))
+func (p *presentState) ask(ctx context.Context, partition int, cmd engine.Command) error {
+	l := p.loops.loop(engine.PartitionID(partition))
 	if l == nil {
 		return fmt.Errorf("partition %d: %w", partition, present.ErrAway)
 	}
@@ -87,10 +81,10 @@ func (p presentState) ask(ctx context.Context, partition int, cmd engine.Command
 }
 
 // Body implements [present.Source].
-func (p presentState) Body(_ context.Context, partition int, b event.Blob, dst []byte) ([]byte, error) {
+func (p *presentState) Body(_ context.Context, partition int, b event.Blob, dst []byte) ([]byte, error) {
 	had := len(dst)
 	dst = slices.Grow(dst, int(b.Size))[:had+int(b.Size)]
-	n, err := p.n.ReadInto(engine.PartitionID(partition), b, dst[had:])
+	n, err := p.loops.ReadInto(engine.PartitionID(partition), b, dst[had:])
 	return dst[:had+n], away(partition, err)
 }
 
@@ -103,6 +97,6 @@ func away(partition int, err error) error {
 }
 
 // Activity implements [present.Source].
-func (p presentState) Activity(context.Context) ([]present.Activity, error) {
+func (p *presentState) Activity(context.Context) ([]present.Activity, error) {
 	return nil, present.ErrNotRecorded
 }

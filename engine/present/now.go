@@ -24,7 +24,7 @@ func addCounts(now *rows.Now, e *rows.Entity) {
 
 // Now returns the sums over all entities.
 func (n *Namespace) Now(ctx context.Context) (rows.Now, error) {
-	t, err := n.counted(ctx)
+	t, _, err := n.sorted(ctx, "path", func(*entity) int64 { return 0 })
 	if err != nil {
 		return rows.Now{}, err
 	}

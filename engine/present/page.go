@@ -72,7 +72,7 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 	if err != nil {
 		return rows.Entities{}, err
 	}
-	t, err := n.counted(ctx)
+	t, list, err := n.sorted(ctx, order, value)
 	if err != nil {
 		return rows.Entities{}, err
 	}
@@ -82,7 +82,7 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 	}
 	prefix := strings.ToLower(q.Prefix)
 	var last *entity
-	for _, e := range t.by(order, value) {
+	for _, e := range list {
 		if !strings.HasPrefix(e.lower, prefix) || q.Kind != "" && q.Kind != e.Kind {
 			continue
 		}
@@ -120,11 +120,21 @@ func topOf(top int) (int, error) {
 	return cmp.Or(top, rows.Max), nil
 }
 
-// by returns the entities in an order, and those that are equal in it by path.
+// sorted returns all entities and their order.
+func (n *Namespace) sorted(ctx context.Context, order string, value func(*entity) int64) (*table, []*entity, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	t, err := n.count(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, t.by(order, value), nil
+}
+
+// by returns the entities in an order, and those that are equal in it by path. The caller holds the
+// mutex of the namespace.
 func (t *table) by(order string, value func(*entity) int64) []*entity {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list, ok := t.sorted[order]
+	list, ok := t.orders[order]
 	if !ok {
 		list = make([]*entity, len(t.all))
 		for i := range t.all {
@@ -133,7 +143,7 @@ func (t *table) by(order string, value func(*entity) int64) []*entity {
 		slices.SortFunc(list, func(a, b *entity) int {
 			return cmp.Or(cmp.Compare(value(b), value(a)), cmp.Compare(a.lower, b.lower))
 		})
-		t.sorted[order] = list
+		t.orders[order] = list
 	}
 	return list
 }
@@ -165,10 +175,8 @@ func parseCursor(text string) (*cursor, error) {
 	return &cursor{value, strings.ToLower(path)}, nil
 }
 
-// counted returns all entities with counts that are at most freshFor old.
-func (n *Namespace) counted(ctx context.Context) (*table, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+// count returns all entities with counts that are at most freshFor old. The caller holds mu.
+func (n *Namespace) count(ctx context.Context) (*table, error) {
 	if n.table != nil && n.clock().Sub(n.taken) < freshFor {
 		return n.table, nil
 	}
@@ -176,20 +184,15 @@ func (n *Namespace) counted(ctx context.Context) (*table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &table{at: n.src.Now(), all: make([]entity, len(list)), sorted: map[string][]*entity{}}
+	t := &table{at: n.src.Now(), all: make([]entity, len(list)), orders: map[string][]*entity{}}
 	for i := range list {
 		t.all[i] = newEntity(&list[i])
 	}
-	if err := n.count(ctx, t.all); err != nil {
+	if err := countAll(ctx, n.src, t.all); err != nil {
 		return nil, err
 	}
 	n.table, n.taken = t, n.clock()
 	return t, nil
-}
-
-// count counts what entities have, now.
-func (n *Namespace) count(ctx context.Context, all []entity) error {
-	return countAll(ctx, n.src, all)
 }
 
 // Entity returns an entity with its current counts, by its path in any letter case. An error wraps
@@ -200,7 +203,7 @@ func (n *Namespace) Entity(ctx context.Context, path string) (rows.Entity, error
 		return rows.Entity{}, err
 	}
 	one := []entity{newEntity(&e)}
-	if err := n.count(ctx, one); err != nil {
+	if err := countAll(ctx, n.src, one); err != nil {
 		return rows.Entity{}, err
 	}
 	return one[0].Entity, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ const start event.Time = 1_700_000_000_000
 type fake struct {
 	logs  [2]*index.Index
 	away  map[int]bool // partitions that do not serve
-	looks int
+	looks atomic.Int32
 }
 
 func newFake() *fake {
@@ -53,7 +54,7 @@ func (f *fake) Look(_ context.Context, partition int, read func(*index.Index)) e
 	if f.away[partition] {
 		return fmt.Errorf("partition %d: %w", partition, ErrAway)
 	}
-	f.looks++
+	f.looks.Add(1)
 	read(f.logs[partition])
 	return nil
 }
@@ -188,14 +189,14 @@ func TestManyAsk(t *testing.T) {
 	f := some()
 	at := time.Unix(0, 0)
 	n := New(f, func() time.Time { return at })
-	ask := func() int {
-		before := f.looks
+	ask := func() int32 {
+		before := f.looks.Load()
 		for range 20 {
 			if _, err := n.Entities(t.Context(), rows.Query{Sort: "active"}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		return f.looks - before
+		return f.looks.Load() - before
 	}
 	first := ask()
 	if again := ask(); first != 2 || again != 0 {

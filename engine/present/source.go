@@ -16,9 +16,10 @@ type Source interface {
 	Now() event.Time
 	// Entries returns the entries of the catalogue, in any order. The caller must not change them.
 	Entries(ctx context.Context) ([]Entry, error)
-	// Look calls read with the state of a partition and returns when read has returned. The state
-	// may be read until then, and everything in it is durable. It must take a short time only, since
-	// the partition waits. An error wraps [ErrAway] where the partition does not serve.
+	// Look calls read with the state of a partition, and returns when read has returned and
+	// everything that it has seen is durable. It must take a short time only, since the partition
+	// waits. After an error read may still be called. The error wraps [ErrAway] if the partition
+	// does not serve.
 	Look(ctx context.Context, partition int, read func(*index.Index)) error
 	// Snapshot returns the state of a partition at one moment. Everything in it is durable. The
 	// caller closes it. An error wraps [ErrAway] where the partition does not serve.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
@@ -40,8 +39,7 @@ type table struct {
 	at  event.Time
 	all []entity
 
-	mu     sync.Mutex // guards sorted
-	sorted map[string][]*entity
+	orders map[string][]*entity // made when they are asked for
 }
 
 // tally is what one slice has.
@@ -104,55 +102,73 @@ func newEntity(e *Entry) entity {
 		Path: e.Path, Kind: strings.ToLower(e.Kind.String()), CreatedAt: e.CreatedAt.Std().UTC(), UpdatedAt: e.UpdatedAt.Std().UTC(), AccessedAt: timeOf(e.AccessedAt)}}
 }
 
+// place is a slice and the index of its entity.
+type place struct {
+	of int
+	id event.Slice
+}
+
 // countAll counts what entities have. The counts of a partition are of about one moment.
 func countAll(ctx context.Context, src Source, all []entity) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookTime, ErrAway)
 	defer cancel()
-	type place struct {
-		of int // in all
-		id event.Slice
-	}
 	hosted := map[byte][]place{}
 	for i := range all {
 		for number, host := range all[i].hosts {
 			hosted[host] = append(hosted[host], place{i, event.Slice{Entity: all[i].id, Partition: uint8(number)}})
 		}
 	}
-	var (
-		wait   sync.WaitGroup
-		mu     sync.Mutex // guards all and failed
-		failed error
-	)
+	answers := make(chan partitionCounts, len(hosted))
 	for partition, places := range hosted {
-		wait.Go(func() {
-			for some := range slices.Chunk(places, lookAtOnce) {
-				counts := make([]tally, len(some))
-				err := src.Look(ctx, int(partition), func(x *index.Index) {
-					for i := range some {
-						counts[i] = count(x, some[i].id)
-					}
-				})
-				if errors.Is(err, ctx.Err()) && ctx.Err() != nil {
-					err = context.Cause(ctx)
+		go func() { answers <- countPartition(ctx, src, partition, places) }()
+	}
+	var failed error
+	for range hosted {
+		answer := <-answers
+		places := hosted[answer.partition]
+		for i := range answer.counts {
+			all[places[i].of].add(&answer.counts[i])
+		}
+		switch {
+		case errors.Is(answer.err, ErrAway):
+			for _, p := range places[len(answer.counts):] {
+				if e := &all[p.of]; !slices.Contains(e.Missing, int(answer.partition)) {
+					e.Missing = append(e.Missing, int(answer.partition))
 				}
-				mu.Lock()
-				for i, p := range some {
-					e := &all[p.of]
-					switch {
-					case err == nil:
-						e.add(&counts[i])
-					case errors.Is(err, ErrAway):
-						if !slices.Contains(e.Missing, int(partition)) {
-							e.Missing = append(e.Missing, int(partition))
-						}
-					default:
-						failed = err
-					}
-				}
-				mu.Unlock()
+			}
+		case answer.err != nil:
+			failed = answer.err
+		}
+	}
+	return failed
+}
+
+// partitionCounts is what the slices of one partition have, in the order of their places; after an
+// error only the first of them.
+type partitionCounts struct {
+	partition byte
+	counts    []tally
+	err       error
+}
+
+// countPartition counts what the slices of one partition have.
+func countPartition(ctx context.Context, src Source, partition byte, places []place) partitionCounts {
+	c := partitionCounts{partition: partition}
+	for some := range slices.Chunk(places, lookAtOnce) {
+		counts := make([]tally, len(some))
+		err := src.Look(ctx, int(partition), func(x *index.Index) {
+			for i := range some {
+				counts[i] = count(x, some[i].id)
 			}
 		})
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			}
+			c.err = err
+			return c
+		}
+		c.counts = append(c.counts, counts...)
 	}
-	wait.Wait()
-	return failed
+	return c
 }

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	// only engine/background and engine/host import it: decision 89
 	"engine/loop":            {"engine", "engine/filter", "index", "index/replay", "internal/fifo", "log", "log/event"},
 	"engine/background":      {"engine", "engine/filter", "engine/loop", "index", "index/replay", "internal/fifo", "log", "log/event"},
-	"engine/present":         {"engine/filter", "engine/present/rows", "index", "log/event"},
+	"engine/present":         {"engine/present/rows", "index", "log/event"},
 	"engine/present/rows":    {},
 	"engine/host":            {"engine", "engine/background", "engine/filter", "engine/loop", "engine/present", "index", "index/replay", "log", "log/event"},
 	"protocol/amqp":          {},

@@ -48,6 +48,8 @@ var mutexes = map[string]string{
 	"engine/host.Clock.mu":                "broker time",
 	"protocol/access.Failures.mu":         "failed logins by address",
 	"protocol/access.keySet.mu":           "fetching an issuer's keys: one at a time",
+	"engine/present.Namespace.mu":         "counts of all entities, which many viewers share",
+	"tools/offline.ended.mu":              "the state at the end of a log, of which viewers take snapshots",
 	"engine/ledger.Memory.mu":             "who is who in logs, for questions that are asked again and again",
 	"protocol/ledger.lineAnswer.mu":       "lines of an answer that wait to be sent, between who finds them and who sees that they do not wait for long",
 	"protocol/ledger.answers.mu":          "the answers that are being sent, for whoever asks when there are too many",

@@ -28,8 +28,8 @@ type ended struct {
 	err   error // why there is no state
 }
 
-// Open replays the logs of a store to their ends. A log that cannot be read is missing from answers,
-// except that of partition 0, which has the entities. The store must stay open.
+// Open replays the logs of a store to their ends. A log that cannot be read is missing from
+// answers, except that of partition 0, which has the entities. The store must stay open.
 func Open(ctx context.Context, store interface {
 	Partitions() []log.PartitionID
 	Open(ctx context.Context, id log.PartitionID) (log.Partition, error)

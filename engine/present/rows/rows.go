@@ -13,7 +13,8 @@ const Max = 200
 // Counts counts the messages of an entity by state.
 type Counts struct {
 	Messages int `json:"messages"` // in all states
-	// in the main queue and receivable now, locked or deferred, as the service counts active messages
+	// in the main queue and receivable now, locked or deferred, as the service counts active
+	// messages
 	Active             int   `json:"active"`
 	Locked             int   `json:"locked"`
 	Deferred           int   `json:"deferred"`
@@ -75,7 +76,8 @@ type Now struct {
 	Counts             // of all entities together
 	// of the entity in which the oldest receivable message waits
 	Oldest *Oldest `json:"oldest,omitempty"`
-	Rates  *Rates  `json:"rates,omitempty"` // of all entities together; a topic's copies arrive once
+	// of all entities together; a topic's copies arrive once
+	Rates *Rates `json:"rates,omitempty"`
 	// partitions that do not serve: what they have is not counted
 	Missing     []int    `json:"missing,omitempty"`
 	Running     *Running `json:"running,omitempty"`
