@@ -85,7 +85,7 @@ func (c *sealedContent) find(q *Search, add func(from, to event.LSN, events uint
 	if foot.Alone || !q.overlaps(foot.Lowest, foot.Highest) {
 		return nil
 	}
-	if q.onlyKinds() {
+	if q.onlyKinds() && q.covers(foot.Lowest, foot.Highest) {
 		have, err := c.sealed.Kinds()
 		if n := countKinds(have, q.Kinds); err == nil && n > 0 {
 			add(foot.First, foot.End, n)
@@ -164,10 +164,15 @@ func (c *sealedContent) matchingBlocks(q *Search) ([]bool, error) {
 	return named, nil
 }
 
-// onlyKinds reports whether the search is for kinds only. The file does not say which blocks have
-// events of a kind, but how many events there are.
+// onlyKinds reports whether the search is for kinds only, apart from times. The file does not say
+// which blocks have events of a kind, but how many events there are.
 func (q *Search) onlyKinds() bool {
-	return q.Kinds != nil && !q.Named && q.MessageID == nil && q.Origins == nil && q.From == 0 && q.Until == 0
+	return q.Kinds != nil && !q.Named && q.MessageID == nil && q.Origins == nil
+}
+
+// covers reports whether every time of a file, whose records have these times, is wanted.
+func (q *Search) covers(lowest, highest event.Time) bool {
+	return q.From <= lowest && (q.Until == 0 || highest <= q.Until)
 }
 
 // countKinds returns how many events of some kinds a file has.

@@ -104,7 +104,7 @@ func TestFound(t *testing.T) {
 
 // search is one of a kind.
 func search(rng *rand.Rand, i, messages int, id func(int) []byte) (q log.Search) {
-	if i%6 == 0 || i%6 == 4 {
+	if i%6 == 0 || i%6 == 4 || i%12 == 3 {
 		q.From = event.Time(rng.IntN(messages * 10))
 		q.Until = q.From + event.Time(rng.IntN(2000))
 	}

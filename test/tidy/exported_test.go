@@ -50,7 +50,7 @@ var exportedNames = ratchet{
 		// the lock of a directory alone 1, the word for finished erasures 1, a part of a directory
 		// 7, scrubbing 4, memory 2, bases 4, search 3, what a segment has 1, the room of a disk 7
 		// (engine and /health)
-		"log":      90,
+		"log":      93,
 		"log/disk": 29,
 		// the word for finished erasures 1, four for how far a log was scrubbed
 		"log/format": 89,

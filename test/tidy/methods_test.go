@@ -39,7 +39,7 @@ var methodCounts = ratchet{
 		"engine/loop.Loop":             49,
 		"index.Index":                  53,
 		"index.slice":                  66,
-		"log.partition":                85,
+		"log.partition":                86,
 		"log.writer":                   42,
 		"protocol/amqp.fields":         71,
 		"protocol/atom.entityRequest":  44,
