@@ -64,6 +64,10 @@ func BenchmarkQuestions(b *testing.B) {
 			return l.Why(ctx, address.Address{Entity: history.Queue(0), SubQueue: event.DeadLetter})
 		}},
 		{"audit", func(ctx context.Context, l *ledger.Ledger) error { return l.Audit(ctx, ledger.Range{}) }},
+		{"strip", func(ctx context.Context, l *ledger.Ledger) error {
+			_, err := l.Strip(ctx, ledger.StripQuery{})
+			return err
+		}},
 	}
 	for _, q := range questions {
 		b.Run(q.name, func(b *testing.B) {

@@ -47,7 +47,7 @@ func horizon(b *book) (at tick, place address.Address, gone bool) {
 	}
 	if b.begins == (tick{}) { // the state is read once
 		x := replay.Begin(b).Index
-		b.begins = tick{x.LastAt(), x.Clock()}
+		b.base, b.begins = base.LSN, tick{x.LastAt(), x.Clock()}
 	}
 	return b.begins, address.At(b.ID(), base.LSN), true
 }

@@ -116,6 +116,7 @@ type book struct {
 	names      map[event.OriginID]string // results of who
 	// where the history begins; zero: unknown, or with the first frame
 	begins tick
+	base   event.LSN  // of the base that begins comes from
 	clocks []clockSet // nil: not looked up yet
 	// the latest time and text of stamp
 	at            event.Time

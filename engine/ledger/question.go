@@ -216,6 +216,24 @@ func (q *Question) check() error {
 	return fmt.Errorf("%w: %s", ErrQuestion, wrong)
 }
 
+// shortAudit is the longest range of a short question. Its second part is for the time that a
+// question takes to arrive, and for clocks that differ a little.
+const shortAudit = time.Hour + time.Minute
+
+// Short reports whether the answer takes little time, judged by the arguments alone: story, and
+// audit of at most an hour. A range without an end ends now.
+func (q *Question) Short(now event.Time) bool {
+	if q.Verb == "story" {
+		return true
+	}
+	until := now
+	if q.Until != nil {
+		until = q.Until.At
+	}
+	timed := q.Since != nil && q.Since.Place == nil && (q.Until == nil || q.Until.Place == nil)
+	return q.Verb == "audit" && timed && until.Sub(q.Since.At) <= shortAudit
+}
+
 // Put answers a question, with the errors of the method for its verb.
 func (l *Ledger) Put(ctx context.Context, q *Question) error {
 	if err := q.check(); err != nil {

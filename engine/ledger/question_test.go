@@ -2,10 +2,13 @@ package ledger
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // The arguments of a question are parsed as they were written, under every name of every verb.
@@ -33,6 +36,32 @@ func TestQuestionIsReadBack(t *testing.T) {
 		}
 		if len(want) == 0 {
 			t.Errorf("%s says nothing", verb)
+		}
+	}
+}
+
+// Short questions are told by their arguments: story, and audit of at most an hour.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for question, want := range map[string]bool{
+		"story?of=orders%231": true, "story?message-id=a": true, "audit?since=1h": true, "audit?since=-1h&until=now": true, "audit?since=11:00": true,
+		"audit?since=-30d&until=2026-10-29T12:30:00Z&entity=orders": true, "audit?since=@0/8": false, "audit?since=-1h&until=@0/8": false,
+		"audit": false, "audit?since=-2h": false, "audit?until=-1h": false, "audit?since=-2h&until=-59m": true, "audit?since=-3h&until=-1h": false,
+		"events?since=-1m": false, "why?of=orders%231": false, "at?at=now": false,
+	} {
+		verb, query, _ := strings.Cut(question, "?")
+		v, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := ParseQuestion(verb, v, now)
+		if err != nil {
+			t.Fatalf("%s: %v", question, err)
+		}
+		// it arrives a little later
+		if got := q.Short(event.TimeOf(now.Add(time.Second))); got != want {
+			t.Errorf("%s: %v", question, got)
 		}
 	}
 }

@@ -16,14 +16,21 @@ import (
 // the next question continues after it.
 const mostRecords = 100_000
 
-// Memory keeps the origins in the logs of a source, and its entities, for a source that answers
-// many questions. It may be used by several goroutines.
+// Memory keeps the origins in the logs of a source, its entities, and where its history begins, for
+// a source that answers many questions. It may be used by several goroutines.
 type Memory struct {
 	mu      sync.Mutex // guards the following fields
 	origins map[log.PartitionID]*rememberedOrigins
+	begins  map[log.PartitionID]rememberedBegin
 	// entities are those of the catalogue's log from first up to end. They are never changed.
 	entities   *names // nil: none are remembered
 	first, end event.LSN
+}
+
+// rememberedBegin is when the history of a log begins that begins with a base.
+type rememberedBegin struct {
+	base event.LSN
+	tick
 }
 
 type rememberedOrigins struct {
@@ -64,13 +71,16 @@ func (m *Memory) keepNames(n *names, first, end event.LSN) {
 	}
 }
 
-// recall adds the remembered origins to a book.
+// recall adds the remembered origins to a book, and when its history begins.
 func (m *Memory) recall(b *book) {
 	if m == nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if base, ok := b.Base(); ok && m.begins[b.ID()].base == base.LSN {
+		b.base, b.begins = base.LSN, m.begins[b.ID()].tick
+	}
 	if r := m.origins[b.ID()]; r != nil {
 		for id := range r.known {
 			b.known[id] = true
@@ -79,7 +89,7 @@ func (m *Memory) recall(b *book) {
 	}
 }
 
-// keep remembers the origins that a book has found.
+// keep remembers the origins that a book has found, and when its history begins.
 func (m *Memory) keep(b *book) {
 	if m == nil {
 		return
@@ -87,7 +97,10 @@ func (m *Memory) keep(b *book) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.origins == nil {
-		m.origins = make(map[log.PartitionID]*rememberedOrigins)
+		m.origins, m.begins = make(map[log.PartitionID]*rememberedOrigins), make(map[log.PartitionID]rememberedBegin)
+	}
+	if b.begins != (tick{}) {
+		m.begins[b.ID()] = rememberedBegin{b.base, b.begins}
 	}
 	r := m.origins[b.ID()]
 	if r == nil || len(r.known)+len(b.known) > mostRemembered {
@@ -130,7 +143,7 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 		return fmt.Errorf("%w from LSN %d on: the log of partition %d ends at LSN %d", ErrNothing, from, id, end)
 	}
 	l.memory.recall(b)
-	r := rows{l: l, b: b, events: print.Events{Origins: &b.origins}}
+	r := logRows{l: l, b: b, events: print.Events{Origins: &b.origins}}
 	if bodies {
 		r.events.ReadBlob = b.ReadBlob
 	}
@@ -142,8 +155,8 @@ func (l *Ledger) Log(ctx context.Context, id log.PartitionID, from event.LSN, bo
 	return l.answer(print.Object{print.Named("Next", uint64(next)), print.Named("More", next < end)}, "up to LSN %d", next)
 }
 
-// rows tells the events of a log.
-type rows struct {
+// logRows tells the events of a log.
+type logRows struct {
 	l      *Ledger
 	b      *book
 	events print.Events
@@ -153,7 +166,7 @@ type rows struct {
 
 // run tells the events of the frames from an LSN on and below another, and returns where it
 // stopped.
-func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, err error) {
+func (r *logRows) run(ctx context.Context, from, end event.LSN) (next event.LSN, err error) {
 	begun := false
 	for rec, err := range replay.Records(ctx, r.b, from) {
 		if err == nil && !begun {
@@ -178,7 +191,7 @@ func (r *rows) run(ctx context.Context, from, end event.LSN) (next event.LSN, er
 	return end, err
 }
 
-func (r *rows) tell(ctx context.Context, rec *replay.Record, ev event.Event) error {
+func (r *logRows) tell(ctx context.Context, rec *replay.Record, ev event.Event) error {
 	if err := r.b.learn(ctx, ev.Common().Origin); err != nil {
 		return err
 	}

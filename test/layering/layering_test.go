@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"protocol/listen":        {"internal/private"},
 	"engine/ledger/address":  {"log/event"},
 	"engine/ledger/print":    {"log/event", "internal/jsontext"},
-	"engine/ledger":          {"engine/ledger/address", "engine/ledger/print", "engine/filter", "index", "index/replay", "internal/quantity", "log", "log/event", "log/format"},
+	"engine/ledger":          {"engine/ledger/address", "engine/ledger/print", "engine/filter", "engine/present/rows", "index", "index/replay", "internal/quantity", "log", "log/event", "log/format"},
 	"tools":                  {"index/replay", "engine/ledger", "engine/ledger/print", "log", "log/event"},
 	"tools/doctor":           {"tools", "log", "log/disk"},
 	"tools/excerpt":          {"index", "index/replay", "engine/ledger", "log", "log/event", "tools"},

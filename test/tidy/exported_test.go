@@ -35,9 +35,9 @@ var exportedNames = ratchet{
 		"internal/budget": 9,
 		// columns and questions of the verbs; one for an instant that has been; three for where
 		// following begins; two for a message to trace; three for the debugger
-		"engine/ledger":         41,
+		"engine/ledger":         44,
 		"engine/present":        11,
-		"engine/present/rows":   14,
+		"engine/present/rows":   17,
 		"tools/offline":         2,
 		"engine/ledger/address": 4,
 		// four to print events and rows without an allocation for each field

@@ -34,7 +34,7 @@ var methodCounts = ratchet{
 		"engine.slice":                 54,
 		"engine/host.Namespace":        94,
 		"engine/ledger.Debugger":       49,
-		"engine/ledger.Ledger":         42,
+		"engine/ledger.Ledger":         43,
 		"engine/ledger.baseState":      52,
 		"engine/loop.Loop":             49,
 		"index.Index":                  53,
