@@ -62,7 +62,7 @@ func BenchmarkFollowers(b *testing.B) {
 			longest, most = id, end
 		}
 	}
-	h := &handler{Options: Options{Past: s, Logger: slog.New(slog.DiscardHandler)}, questions: make(slots, mostQuestions)}
+	h := &handler{Options: Options{Past: s, Logger: slog.New(slog.DiscardHandler)}, questions: make(slots, mostQuestions), shorts: make(slots, mostShort)}
 	for _, q := range [][2]string{{"log", fmt.Sprintf("partition=%d&lsn=0", longest)}, {"events", "after=beginning"}} {
 		b.Run(q[0], func(b *testing.B) {
 			w := &discarded{head: make(http.Header)}

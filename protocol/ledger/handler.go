@@ -50,7 +50,8 @@ type Options struct {
 type handler struct {
 	// set once in New
 	Options
-	questions slots
+	questions slots // limits long questions about the past
+	shorts    slots // limits short questions about the past
 	live      slots // limits questions about the present
 	answers   answers
 	memory    past.Memory
@@ -61,7 +62,7 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &handler{Options: o, questions: make(slots, mostQuestions), live: make(slots, mostLive)}
+	return &handler{Options: o, questions: make(slots, mostQuestions), shorts: make(slots, mostShort), live: make(slots, mostLive)}
 }
 
 // A call is a request that is being answered.

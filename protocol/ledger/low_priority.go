@@ -80,6 +80,11 @@ func (s *lowPriorityLog) Read(ctx context.Context, from event.LSN) iter.Seq2[log
 	}
 }
 
+// Volumes implements [log.Sizer].
+func (s *lowPriorityLog) Volumes(ctx context.Context, from, until event.Time, each func(log.Volume) error) error {
+	return log.Volumes(ctx, s.Partition, from, until, each)
+}
+
 // OpenCheckpoint implements [log.Checkpoints].
 func (s *lowPriorityLog) OpenCheckpoint(at event.LSN) (io.ReadCloser, error) {
 	for _, c := range s.Checkpoints() {

@@ -10,11 +10,17 @@ const (
 	// slowAfter is the total time that an answer may wait for its reader before another question
 	// may take its place.
 	slowAfter = 10 * time.Second
+	// shortTime bounds the total time that the answer to a short question may wait for its reader.
+	// shortPatience is the part of it after which the answer is ended. The rest is for a write that
+	// has begun then, and for two writes of the end.
+	shortTime     = 30 * time.Second
+	shortPatience = shortTime - 3*lastTime
 	// lastTime bounds the time for sending the end of an answer that is complete or gave way.
 	lastTime = time.Second
 )
 
 var errSlow = refuse(http.StatusServiceUnavailable, "The answer was read too slowly and was ended in favour of another question; ask again and read faster.")
+var errImpatient = refuse(http.StatusServiceUnavailable, "The answer to a short question must be read within %v; ask again and read faster.", shortTime)
 
 // answers holds the answers that are being sent. A reader that takes little or nothing must not
 // keep others from asking: see giveWay.
@@ -38,10 +44,10 @@ func (s *answers) end(a *lineAnswer) {
 	delete(s.sent, a)
 }
 
-// giveWay ends the answer that has waited longest for its reader and takes its slot, if that wait
-// was longer than slowAfter.
+// giveWay ends the answer that has waited longest for its reader, among those with one of the
+// slots, and takes its slot, if that wait was longer than slowAfter.
 func (s *answers) giveWay(places slots) bool {
-	slowest := s.slowest()
+	slowest := s.slowest(places)
 	if slowest == nil {
 		return false
 	}
@@ -56,12 +62,12 @@ func (s *answers) giveWay(places slots) bool {
 	}
 }
 
-func (s *answers) slowest() (slowest *lineAnswer) {
+func (s *answers) slowest(places slots) (slowest *lineAnswer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	longest := slowAfter
 	for a := range s.sent {
-		if waited := a.reader.all(); waited > longest {
+		if waited := a.reader.all(); a.places == places && waited > longest {
 			slowest, longest = a, waited
 		}
 	}
@@ -89,10 +95,13 @@ func (a *lineAnswer) patiently(send func() error) error {
 	p := &a.reader
 	p.mu.Lock()
 	p.since = time.Now()
-	if a.ctx.Err() == nil {
-		a.extendDeadlines(stallTime)
-	} else {
+	switch {
+	case a.ctx.Err() != nil:
 		a.extendDeadlines(lastTime)
+	case a.short:
+		a.extendDeadlines(max(lastTime, shortPatience-p.waited))
+	default:
+		a.extendDeadlines(stallTime)
 	}
 	p.mu.Unlock()
 	err := send()
@@ -100,6 +109,13 @@ func (a *lineAnswer) patiently(send func() error) error {
 	defer p.mu.Unlock()
 	p.waited += time.Since(p.since)
 	p.since = time.Time{}
+	switch {
+	case a.stop == nil:
+	case a.short && p.waited >= shortPatience:
+		a.stop(errImpatient)
+	case err != nil: // nothing of what is still found can be sent
+		a.stop(err)
+	}
 	// a long time may pass before there is something to send
 	a.extendDeadlines(questionTime + time.Minute)
 	return err

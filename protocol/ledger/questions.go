@@ -21,8 +21,10 @@ import (
 
 // Bounds of questions about the past (docs/decisions/0057).
 const (
-	// mostQuestions bounds the questions answered at a time: each uses one core.
+	// mostQuestions bounds the long questions answered at a time: each uses one core.
 	mostQuestions = 4
+	// mostShort bounds the short questions answered at a time (docs/decisions/0082).
+	mostShort = 8
 	// questionTime bounds the time of an answer.
 	questionTime = 10 * time.Minute
 	// tellAfter is the time that a line may wait so that it is sent together with others. waitAfter
@@ -38,7 +40,8 @@ const (
 )
 
 var (
-	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d questions about the past are being answered already, which is the limit; try again later.", mostQuestions)
+	errManyQuestions = refuse(http.StatusServiceUnavailable, "%d long questions about the past are being answered already, which is the limit; try again later.", mostQuestions)
+	errManyShort     = refuse(http.StatusServiceUnavailable, "%d short questions about the past are being answered already, which is the limit; try again.", mostShort)
 	errMemory        = refuse(http.StatusServiceUnavailable, "Too little memory for a question about the past, because messages have priority; try again later.")
 	errLong          = refuse(http.StatusServiceUnavailable, "The answer takes longer than %v; ask about a shorter time or fewer entities, or query a backup with --data.", questionTime)
 )
@@ -56,7 +59,7 @@ func question(verb string) route {
 		if q.Bodies && !c.grant.Rights.Has(access.ReadBodies) {
 			return nil, refuse(http.StatusForbidden, "The token lacks the right %v, which bodies need.", access.ReadBodies)
 		}
-		return c.readHistory(func(ctx context.Context, from past.Source, a *lineAnswer) error {
+		return c.readHistory(q.Short(c.now), func(ctx context.Context, from past.Source, a *lineAnswer) error {
 			l := past.New(from, a.tell)
 			l.Remember(&c.h.memory)
 			return l.Put(ctx, q)
@@ -84,19 +87,32 @@ func fits(query url.Values) error {
 
 // readHistory returns an answer that is read from the logs of the broker, or an error if there is
 // no room for another one.
-func (c *call) readHistory(read func(context.Context, past.Source, *lineAnswer) error) (any, error) {
-	if !c.h.questions.TryAcquire() && !c.h.answers.giveWay(c.h.questions) {
-		return nil, errManyQuestions
+func (c *call) readHistory(short bool, read func(context.Context, past.Source, *lineAnswer) error) (any, error) {
+	places, share, err := c.h.takePlace(short)
+	if err != nil {
+		return nil, err
 	}
-	share, ok := c.h.Memory.Open()
-	if !ok || c.h.Memory.Level() > budget.Enough {
+	return &lineAnswer{call: c, places: places, short: short, share: share, read: read}, nil
+}
+
+// takePlace takes a slot for a question, and a share of the memory.
+func (h *handler) takePlace(short bool) (places slots, share *budget.Share, err error) {
+	places, full := h.questions, errManyQuestions
+	if short {
+		places, full = h.shorts, errManyShort
+	}
+	if !places.TryAcquire() && !h.answers.giveWay(places) {
+		return nil, nil, full
+	}
+	share, ok := h.Memory.Open()
+	if !ok || h.Memory.Level() > budget.Enough {
 		if ok {
 			share.Close()
 		}
-		c.h.questions.Release()
-		return nil, errMemory
+		places.Release()
+		return nil, nil, errMemory
 	}
-	return &lineAnswer{call: c, share: share, read: read}, nil
+	return places, share, nil
 }
 
 // slots bounds the number of requests that are answered at a time.
@@ -118,6 +134,8 @@ func (s slots) Release() { <-s }
 // lineAnswer is an answer that is sent line by line, as the lines are found.
 type lineAnswer struct {
 	*call
+	places slots // it has one of them
+	short  bool  // the question is short
 	share  *budget.Share
 	read   func(context.Context, past.Source, *lineAnswer) error
 	fields []byte          // of the line that is being sent, as JSON
@@ -139,13 +157,12 @@ func (a *lineAnswer) send(c *call) {
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer c.h.questions.Release()
+	defer a.places.Release()
 	defer func() { a.share.Give(a.share.Has()); a.share.Close() }()
 	c.extendDeadlines(questionTime + time.Minute)
-	a.last = time.Now()
+	a.last, a.ctx, a.stop = time.Now(), ctx, stop
 	over, told := make(chan struct{}), make(chan struct{})
 	go func() { defer close(told); a.keepTelling(over) }()
-	a.ctx, a.stop = ctx, stop
 	c.h.answers.begin(a)
 	defer c.h.answers.end(a)
 	err := a.readSafely(&source{Source: c.h.Past, share: a.share, done: &a.done})
@@ -267,7 +284,7 @@ func (a *lineAnswer) end(err error) {
 }
 
 // unanswered returns the refusal for a question that cannot be answered.
-func (a *lineAnswer) unanswered(err error) *refusal {
+func (c *call) unanswered(err error) *refusal {
 	var damage *log.CorruptError
 	var r *refusal
 	switch {
@@ -284,7 +301,7 @@ func (a *lineAnswer) unanswered(err error) *refusal {
 	case errors.Is(err, context.Canceled):
 		return refuse(http.StatusServiceUnavailable, "The client closed the request.")
 	}
-	return a.refused(err)
+	return c.refused(err)
 }
 
 // A source gives questions the logs of the broker, with low priority: reads end when memory is

@@ -38,12 +38,13 @@ var routes = []route{
 	{http.MethodPost, "v1/backup", access.Manage, nil, (*call).backup},
 	{http.MethodPost, "v1/messages/erase", access.Manage, nil, (*call).eraseMessage},
 	question("story"), question("why"), question("at"), question("diff"), question("when"), question("audit"), question("events"), question("trace"), question("log"),
+	{http.MethodGet, "v1/strip", access.ReadHistory, stripParameters, (*call).strip},
 }
 
 // takesQuery reports whether the request has parameters in its query.
 func (r *route) takesQuery() bool { return r.isQuestion() || r.isLive() }
 
-// isLive reports whether the request is a question about the present.
+// isLive reports whether the request is a question about the present, or strip.
 func (r *route) isLive() bool {
 	return r.method == http.MethodGet && r.right == access.ReadHistory && !r.isQuestion()
 }
