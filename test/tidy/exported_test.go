@@ -35,7 +35,7 @@ var exportedNames = ratchet{
 		"internal/budget": 9,
 		// columns and questions of the verbs; one for an instant that has been; three for where
 		// following begins; two for a message to trace; three for the debugger
-		"engine/ledger":         44,
+		"engine/ledger":         43,
 		"engine/present":        11,
 		"engine/present/rows":   17,
 		"tools/offline":         2,
