@@ -96,6 +96,8 @@ func (l *Loop) carryOut(cmd engine.Command) (reply engine.Reply) {
 	case *Usage:
 		cmd.IDs = l.receivers.usage()
 		reply.Answer = cmd
+	case *Activity:
+		return l.activity.tell(l.recorder.now(), cmd)
 	case *Snapshot:
 		return cmd.Take(l)
 	}

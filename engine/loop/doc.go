@@ -13,6 +13,7 @@
 //     moves to other entities
 //   - frames.go, pace.go, checkpoint.go: frames on their way into the log; replies.go, recents.go,
 //     reading.go: replies that wait for it
+//   - activity.go: counts what happens
 //   - recorder.go: writes and applies decisions, and tells the parts above
 //   - dispatch.go, forwarder.go, inbound.go, fanout.go, link_facts.go, facts.go: what acts
 //   - step.go, late.go, overload.go, loop.go: the turn of a loop

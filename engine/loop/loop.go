@@ -40,6 +40,7 @@ type Loop struct {
 	forwarder    forwarder        // moves messages to other entities
 	inbound      inboundRequests  // requests of couriers and backups
 	publisher    publisher        // prepares scheduled messages that are due
+	activity     activity         // counts what happens
 	recorder     recorder         // writes and applies decisions
 	links        linkFacts        // records when links are opened and closed
 	frames       frames           // on their way into the log
@@ -106,7 +107,8 @@ func New(part *engine.Partition, plog log.Partition, writer log.Writer, opts Opt
 	}
 	l.transfers = transfers{part: part, replies: &l.replies, courier: opts.Courier}
 	l.receivers.transfers = &l.transfers
-	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, receivers: &l.receivers, transfers: &l.transfers,
+	l.activity = newActivity(part)
+	l.recorder = recorder{part: part, clock: opts.Clock, logger: opts.Logger, activity: &l.activity, receivers: &l.receivers, transfers: &l.transfers,
 		frames: &l.frames, replies: &l.replies}
 	l.links = newLinkFacts(part, &l.recorder)
 	l.facts.recorder, l.facts.links = &l.recorder, &l.links

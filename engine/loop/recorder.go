@@ -8,13 +8,14 @@ import (
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
-// recorder carries out decisions: it adds their events to the frame being filled, applies them, and
-// tells receivers, transfers and replies, which have a method decided.
+// recorder carries out decisions: it adds their events to the frame being filled, counts and
+// applies them, and tells receivers, transfers and replies, which have a method decided.
 type recorder struct {
 	// set once in New
 	part      *engine.Partition
 	clock     func() event.Time
 	logger    *slog.Logger
+	activity  *activity
 	receivers *receivers
 	transfers *transfers
 	frames    *frames
@@ -42,6 +43,7 @@ func (r *recorder) write(now event.Time, out engine.Outcome) {
 // record writes one record and applies it.
 func (r *recorder) record(now event.Time, out engine.Outcome) {
 	at := r.frames.append(now, out)
+	r.activity.record(now, out.Events)
 	r.replies.waitFor(r.frames.wrote, r.frames.solid)
 	for _, ev := range out.Events {
 		r.part.Apply(now, ev)

@@ -65,7 +65,7 @@ func (l *Loop) step(now event.Time, req *engine.Request) bool {
 		l.replies.answer(req, engine.Reply{})
 	case *lookCommand:
 		l.replies.atOnce(req, cmd.tell(l))
-	case *configureCommand, *doCommand, *pingCommand, *damageCommand, *Usage, *Snapshot:
+	case *configureCommand, *doCommand, *pingCommand, *damageCommand, *Usage, *Activity, *Snapshot:
 		l.replies.answer(req, l.carryOut(cmd))
 	default:
 		return l.decide(now, req)

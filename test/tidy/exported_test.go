@@ -24,8 +24,8 @@ var exportedNames = ratchet{
 		"engine/background": 15,
 		"engine/host":       18,
 		// commands of host 13, what a courier and a loop tell each other 4, ports for the
-		// simulation 3
-		"engine/loop": 30,
+		// simulation 3, what happened in slices 2
+		"engine/loop": 32,
 		// four for explanations; Properties, by which ledger finds columns that there are not
 		"engine/filter": 40,
 		"index":         33, // what a tally is made from
