@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/engine/loop"
@@ -97,6 +98,45 @@ func away(partition int, err error) error {
 }
 
 // Activity implements [present.Source].
-func (p *presentState) Activity(context.Context) ([]present.Activity, error) {
-	return nil, present.ErrNotRecorded
+func (p *presentState) Activity(ctx context.Context) ([]present.Activity, error) {
+	timer := time.NewTimer(activityTime)
+	defer timer.Stop()
+	loops := p.loops.loops()
+	asked, replies := 0, make(answer, len(loops))
+	for i, l := range loops {
+		if l == nil {
+			continue
+		}
+		// without waiting for room in a full mailbox
+		if took, _ := l.SubmitNow([]engine.Request{{Command: &loop.Activity{}, Sink: replies, Tag: uint64(i)}}); took {
+			asked++
+		}
+	}
+	var all []present.Activity
+	for range asked {
+		select {
+		case r := <-replies:
+			if told, ok := r.Answer.(*loop.Activity); ok && r.Err == nil {
+				all = append(all, activityOf(int(r.Tag), told))
+			}
+		case <-timer.C:
+			return all, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return all, nil
+}
+
+// activityTime bounds the time that partitions have to tell what happened. One that is late is left
+// out.
+const activityTime = time.Second
+
+// activityOf returns what a partition told.
+func activityOf(partition int, told *loop.Activity) present.Activity {
+	a := present.Activity{Partition: partition, Since: told.Since, Slices: make([]present.SliceActivity, len(told.Slices))}
+	for i := range told.Slices {
+		a.Slices[i] = present.SliceActivity(told.Slices[i])
+	}
+	return a
 }

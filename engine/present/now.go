@@ -43,6 +43,7 @@ func (n *Namespace) Now(ctx context.Context) (rows.Now, error) {
 		}
 	}
 	slices.Sort(now.Missing)
+	now.Rates = n.sampler.totalRates(t.at)
 	if oldest != nil {
 		now.Oldest = &rows.Oldest{Entity: oldest.Path, At: *oldest.Oldest}
 	}

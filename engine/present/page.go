@@ -21,8 +21,9 @@ const freshFor = time.Second
 
 // Namespace answers questions about the present of a [Source]. Any number of goroutines may ask.
 type Namespace struct {
-	src   Source
-	clock func() time.Time
+	src     Source
+	clock   func() time.Time
+	sampler sampler // of a running broker
 
 	mu    sync.Mutex // guards what follows, and is held while entities are counted
 	table *table     // nil: not counted yet
@@ -31,7 +32,7 @@ type Namespace struct {
 
 // New returns a Namespace that answers from a source. The clock tells the age of counts.
 func New(src Source, clock func() time.Time) *Namespace {
-	return &Namespace{src: src, clock: clock}
+	return &Namespace{src: src, clock: clock, sampler: newSampler()}
 }
 
 // sorts are the orders of entities besides that of their paths, by the column of the answer. Each
@@ -188,11 +189,20 @@ func (n *Namespace) count(ctx context.Context) (*table, error) {
 	for i := range list {
 		t.all[i] = newEntity(&list[i])
 	}
-	if err := countAll(ctx, n.src, t.all); err != nil {
+	if err := n.countEntities(ctx, t.all); err != nil {
 		return nil, err
 	}
 	n.table, n.taken = t, n.clock()
 	return t, nil
+}
+
+// countEntities counts what entities have, now, and adds what happened to their messages.
+func (n *Namespace) countEntities(ctx context.Context, all []entity) error {
+	if err := countAll(ctx, n.src, all); err != nil {
+		return err
+	}
+	n.sampler.addRates(n.src.Now(), all)
+	return nil
 }
 
 // Entity returns an entity with its current counts, by its path in any letter case. An error wraps
@@ -203,7 +213,7 @@ func (n *Namespace) Entity(ctx context.Context, path string) (rows.Entity, error
 		return rows.Entity{}, err
 	}
 	one := []entity{newEntity(&e)}
-	if err := countAll(ctx, n.src, one); err != nil {
+	if err := n.countEntities(ctx, one); err != nil {
 		return rows.Entity{}, err
 	}
 	return one[0].Entity, nil

@@ -26,9 +26,9 @@ type Source interface {
 	Snapshot(ctx context.Context, partition int) (*index.Snapshot, error)
 	// Body appends the body of a message that a snapshot shows to dst.
 	Body(ctx context.Context, partition int, b event.Blob, dst []byte) ([]byte, error)
-	// Activity returns what happened in every slice since the broker started, in any order; slices
-	// in which nothing has happened may be missing. An error wraps [ErrNotRecorded] if the source
-	// does not know.
+	// Activity returns what happened in each partition, in any order; partitions that do not serve
+	// or do not answer are left out. The caller may change the answer. An error wraps
+	// [ErrNotRecorded] if the source does not know.
 	Activity(ctx context.Context) ([]Activity, error)
 }
 
@@ -41,14 +41,22 @@ type Entry struct {
 	CreatedAt, UpdatedAt, AccessedAt event.Time
 }
 
-// Activity counts what happened to the messages of a slice since the broker started.
+// Activity is what happened in a partition since it began to serve.
 type Activity struct {
+	Partition int
+	Since     event.Time      // when all counts were 0: when the partition began to serve
+	Slices    []SliceActivity // in any order; slices in which nothing has happened may be missing
+}
+
+// SliceActivity counts what happened to the messages of a slice.
+type SliceActivity struct {
 	Slice     event.Slice
 	Received  uint64 // arrived: sent, published to it, or moved to it
+	Copies    uint64 // the part of Received that is copies of a topic's messages
 	Delivered uint64 // given to a receiver
 	Completed uint64 // removed by their receiver
 	Failed    uint64 // abandoned, or given back because their lock ended
-	Died      uint64 // moved to the dead-letter queue
+	Died      uint64 // moved to a dead-letter queue
 }
 
 // ErrAway is wrapped by errors about a partition that does not serve.

@@ -143,3 +143,23 @@ type Holder struct {
 	By         string `json:"by,omitempty"`     // the access rule or subject
 	Link       string `json:"link,omitempty"`
 }
+
+// Series counts what happened to the messages of an entity or the namespace, in steps of time.
+type Series struct {
+	At     time.Time `json:"at"`
+	Entity string    `json:"entity,omitempty"` // "": all entities together
+	Step   int       `json:"step"`             // seconds
+	Points []Point   `json:"points"`           // by time; unknown ones are missing
+}
+
+// Point counts what happened to messages in one step of a series.
+type Point struct {
+	At        time.Time `json:"at"`        // beginning
+	Received  uint32    `json:"received"`  // arrived: sent, published to it, or moved to it
+	Delivered uint32    `json:"delivered"` // given to a receiver
+	Completed uint32    `json:"completed"` // removed by their receiver
+	Failed    uint32    `json:"failed"`    // abandoned, or given back because their lock ended
+	Died      uint32    `json:"died"`      // moved to a dead-letter queue
+	// partitions that did not tell all that happened: it is not counted
+	Missing []int `json:"missing,omitempty"`
+}
