@@ -27,8 +27,10 @@ func (s *Server) management() http.Handler {
 		Admin: s.engine, Callers: callers, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
 		Now: s.engine.Now, Logger: slog.Default(),
 	})
+	live := present.New(s.engine.Present(), time.Now)
+	s.serving.Go(func() { live.Watch(s.closing) })
 	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Live: s.engine, Receivers: s.amqp.Receivers, Callers: callers, Now: s.engine.Now, Logger: slog.Default(),
-		Present: present.New(s.engine.Present(), time.Now), Running: s.running(), Past: s.store, Memory: s.memory})
+		Present: live, Running: s.running(), Past: s.store, Memory: s.memory})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ledger.Owns(r.URL.Path) {
 			own.ServeHTTP(w, r)

@@ -177,6 +177,11 @@ func (c *call) sessions(ctx context.Context) (any, error) {
 	return list, nil
 }
 
+// series answers with what happened to the messages of an entity, or of all entities.
+func (c *call) series(ctx context.Context) (any, error) {
+	return c.h.Present.Series(ctx, c.query.Get("entity"), c.query.Get("step"))
+}
+
 // nameHolders adds the receivers that hold sessions.
 func (c *call) nameHolders(ctx context.Context, list *rows.Sessions) {
 	of, err := c.h.Live.Resolve(list.Entity)

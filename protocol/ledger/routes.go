@@ -31,6 +31,7 @@ var routes = []route{
 	live("entities", []string{"prefix", "kind", "sort", "top", "after"}, (*call).entities),
 	live("entity", []string{"entity"}, (*call).entity),
 	live("sessions", []string{"entity", "top", "after"}, (*call).sessions),
+	live("series", []string{"entity", "step"}, (*call).series),
 	live("receivers", []string{"entity"}, (*call).receivers),
 	{http.MethodGet, "v1/history/policies", access.Manage, nil, (*call).listHistoryPolicies},
 	{http.MethodPost, "v1/history/policies", access.Manage, nil, (*call).setHistoryPolicy},
