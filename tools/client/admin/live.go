@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -45,6 +46,17 @@ func (c *Client) Sessions(ctx context.Context, path string, top int, after *stri
 	}
 	err = c.live(ctx, "list the sessions of "+path, "sessions", query, &list)
 	return list, err
+}
+
+// Series returns what happened to the messages of an entity, or with "" of all entities, in steps of
+// "20s" over the last hour or of "10m" over the last day. Only Ledgerbus has this request.
+func (c *Client) Series(ctx context.Context, path, step string) (s rows.Series, err error) {
+	query := url.Values{"step": {step}}
+	if path != "" {
+		query.Set("entity", path)
+	}
+	err = c.live(ctx, "read the series of "+cmp.Or(path, "all entities"), "series", query, &s)
+	return s, err
 }
 
 // setTop sets the parameter top, unless it is 0.
