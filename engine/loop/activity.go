@@ -104,7 +104,7 @@ func (a *activity) count(ev event.Event) {
 
 	case *event.ScheduledActivated, // received when it was scheduled
 		*event.DuplicateDropped,  // not stored
-		*event.MessageHandedOver, // received by the entity that it is sent to, when it arrives there
+		*event.MessageHandedOver, // received by the entity that it is sent to, when it is there
 		*event.TransferStarted, *event.TransfersFinished, *event.SourceForgotten,
 		*event.MessageReleased, *event.MessageDeferred, // neither fails
 		*event.LockRenewed, *event.ScheduleCancelled,

@@ -48,8 +48,8 @@ func (c *Client) Sessions(ctx context.Context, path string, top int, after *stri
 	return list, err
 }
 
-// Series returns what happened to the messages of an entity, or with "" of all entities, in steps of
-// "20s" over the last hour or of "10m" over the last day. Only Ledgerbus has this request.
+// Series returns what happened to the messages of an entity, or with "" of all entities. The steps
+// are "20s" for the last hour and "10m" for the last day. Only Ledgerbus has this request.
 func (c *Client) Series(ctx context.Context, path, step string) (s rows.Series, err error) {
 	query := url.Values{"step": {step}}
 	if path != "" {
