@@ -90,8 +90,11 @@ func topLines(now *rows.Now) []string {
 	}
 	lines = append(lines, fmt.Sprintf("%d queues, topics and subscriptions with %s: active %d, locked %d, deferred %d, scheduled %d, dead %d",
 		now.Entities, plural(now.Messages, "message"), now.Active, now.Locked, now.Deferred, now.Scheduled, now.DeadLetter+now.TransferDeadLetter))
-	if r := now.Rates; r != nil {
+	switch r := now.Rates; {
+	case r != nil:
 		lines = append(lines, fmt.Sprintf("received %s, delivered %s, completed %s, failed %s, died %s", perSecond(r.Received), perSecond(r.Delivered), perSecond(r.Completed), perSecond(r.Failed), perSecond(r.Died)))
+	case now.Running != nil: // in the first seconds of a broker
+		lines = append(lines, "received ?, delivered ?, completed ?, failed ?, died ?")
 	}
 	if o := now.Oldest; o != nil {
 		lines = append(lines, fmt.Sprintf("oldest message: %s in %s", roughly(now.At.Sub(o.At)), o.Entity))

@@ -45,7 +45,7 @@ var mutexes = map[string]string{
 	"engine/loop.mailbox.mu":              "requests on their way to a partition",
 	"engine/loop.mailbox.room":            "waiting for room in a full mailbox",
 	"engine/loop.Snapshot.mu":             "a state that a loop gives away, and whoever asked may have stopped waiting for",
-	"engine/present.sampler.mu":            "counts of the last day, for those who ask, and the goroutine that samples",
+	"engine/present.sampler.mu":           "counts of the last day, for those who ask, and the goroutine that samples",
 	"engine/host.Clock.mu":                "broker time",
 	"protocol/access.Failures.mu":         "failed logins by address",
 	"protocol/access.keySet.mu":           "fetching an issuer's keys: one at a time",
