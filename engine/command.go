@@ -136,6 +136,7 @@ type Receiver struct {
 	SubQueue event.SubQueue
 	Mode     ReceiveMode
 	Origin   *Origin
+	Since    event.Time // when its client attached it; operators see it
 	Sink     Sink
 	Tag      uint64          // returned with each delivery
 	Session  *SessionRequest // nil: a receiver without session

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -45,17 +46,20 @@ type PortNow struct {
 	// deliveries that wait until their locks are written and their messages are durable
 	Unwritten int
 	// requests of the link's connection that must be carried out before its next one
-	Late        int
-	Session     string
-	HasSession  bool
-	SessionFull bool // the session has the maximum of locked messages
+	Late       int
+	Session    string
+	HasSession bool
+	// end of the lock of the session
+	SessionUntil event.Time
+	SessionFull  bool // the session has the maximum of locked messages
 }
 
-// MessagesNow counts messages of a sub-queue by state; for a main queue also those of the other
-// sub-queues.
+// MessagesNow counts messages of a sub-queue; for a main queue those of the whole entity.
 type MessagesNow struct {
-	Active, Locked, Deferred, Scheduled, Transferring int
-	DeadLettered, TransferDeadLettered                int
+	index.Tally
+	Locked, Deferred int // of the sub-queue; a deferred message that is locked counts in both
+	// messages that a receiver of the sub-queue can get, and expired ones
+	Available int
 }
 
 // LinksNow tells what connections know of the receiver links of a sub-queue.
@@ -73,10 +77,15 @@ type LinkNow struct {
 	Passed    int32 // the part of it that partitions have and have not used
 	Unsent    int   // deliveries that the connection has and has not begun to send
 	Unsettled int   // deliveries that the peer has to settle
-	Held      int   // the same, for all links of the connection
-	MaxHeld   int
-	Window    int64 // transfers that the peer accepts on the link's session
-	Backlog   int   // bytes that wait for the socket
+	// messages that the link has locked: of deliveries that the peer has to settle, and of unsent
+	// ones
+	Locks int
+	// end of the first of these locks; 0: there is none, or they end with the lock of a session
+	LockedUntil event.Time
+	Held        int // the same, for all links of the connection
+	MaxHeld     int
+	Window      int64 // transfers that the peer accepts on the link's session
+	Backlog     int   // bytes that wait for the socket
 	// time since the start of the write that the socket has not finished; 0: none
 	Blocked  time.Duration
 	NoMemory bool // there is no memory for the next message

@@ -32,3 +32,18 @@ func (t *Tally) Add(x CountSource, id event.Slice) {
 	t.Scheduled += x.Count(id, event.Main, Scheduled)
 	t.Bytes += x.Bytes(id)
 }
+
+// AddQueue adds the counts of one sub-queue of a slice; of the main queue, those of the whole
+// slice. Bytes are counted for a slice as a whole, so another sub-queue has none.
+func (t *Tally) AddQueue(x CountSource, id event.Slice, q event.SubQueue) {
+	if q == event.Main {
+		t.Add(x, id)
+		return
+	}
+	all := Tally{}
+	if all.Add(x, id); q == event.DeadLetter {
+		t.DeadLetter += all.DeadLetter
+	} else {
+		t.TransferDeadLetter += all.TransferDeadLetter
+	}
+}

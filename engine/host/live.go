@@ -67,7 +67,7 @@ type stateCounts struct {
 }
 
 // countStates returns the command that counts the messages of a sub-queue in a partition. For a
-// main queue it counts those of the entity's other sub-queues as well. The answer waits until
+// main queue it counts those of the whole entity. The answer waits until
 // everything it shows is durable.
 func countStates(of engine.Target) engine.Command {
 	return loop.Do(func(part *engine.Partition) engine.Reply {
@@ -78,17 +78,10 @@ func countStates(of engine.Target) engine.Command {
 			}
 			id := event.Slice{Entity: of.Entity.ID, Partition: uint8(i)}
 			count := func(st index.State) int { return x.Count(id, of.SubQueue, st) }
-			n.Active += count(index.Active)
+			n.Available += count(index.Active)
 			n.Locked += count(index.Locked) + count(index.DeferredLocked)
-			n.Deferred += count(index.Deferred)
-			n.Scheduled += count(index.Scheduled)
-			n.Transferring += count(index.Transferring)
-			if of.SubQueue != event.Main {
-				continue
-			}
-			var t index.Tally
-			t.Add(x, id)
-			n.DeadLettered, n.TransferDeadLettered = n.DeadLettered+t.DeadLetter, n.TransferDeadLettered+t.TransferDeadLetter
+			n.Deferred += count(index.Deferred) + count(index.DeferredLocked)
+			n.AddQueue(x, id, of.SubQueue)
 		}
 		return engine.Reply{Answer: stateCounts{MessagesNow: n}}
 	})

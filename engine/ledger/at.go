@@ -89,19 +89,9 @@ func (t *pastState) name(path string) string {
 	return address.Address{Entity: path, SubQueue: t.queue}.String()
 }
 
-// add adds the counts of a slice, or of one sub-queue of it. Bytes are counted for a slice as a
-// whole, so a sub-queue has none.
+// add adds the counts of a slice, or of one sub-queue of it.
 func add(c *count, x index.CountSource, slice event.Slice, q event.SubQueue) {
-	if q == event.Main {
-		c.Tally.Add(x, slice)
-	} else {
-		all := index.Tally{}
-		if all.Add(x, slice); q == event.DeadLetter {
-			c.DeadLetter += all.DeadLetter
-		} else {
-			c.TransferDeadLetter += all.TransferDeadLetter
-		}
-	}
+	c.AddQueue(x, slice, q)
 	c.Locked += x.Count(slice, q, index.Locked) + x.Count(slice, q, index.DeferredLocked)
 	c.Deferred += x.Count(slice, q, index.Deferred) + x.Count(slice, q, index.DeferredLocked)
 }

@@ -55,6 +55,8 @@ func (k *lookCommand) tell(l *Loop) engine.Reply {
 			p.Before = places[q][r]
 			if q.holder != nil {
 				p.HasSession, p.Session, p.SessionFull = true, string(r.sessionID), w.atLimit(q)
+				held, _ := w.part.Index().Session(q.slice(), r.sessionID)
+				p.SessionUntil = held.Until
 			}
 		}
 		said.Ports = append(said.Ports, p)

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
 const (
@@ -39,28 +39,31 @@ func (c *call) receivers(ctx context.Context) (any, error) {
 	cancel()
 	short, cancel = context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	return showReceivers(of, partitions, c.h.Receivers(short, of)), nil
+	list := showReceivers(of, partitions, c.h.Receivers(short, of))
+	list.At = c.h.Now().Std().UTC()
+	return list, nil
 }
 
 // showReceivers joins the knowledge of partitions and connections.
-func showReceivers(of engine.Target, partitions []engine.PartitionNow, links engine.LinksNow) wire.Receivers {
-	list := wire.Receivers{Entity: of.Entity.Path + suffixes[of.SubQueue], Messages: sumMessages(partitions), Silent: links.Silent,
-		Partitions: []wire.ReceiverPartition{}, Receivers: []wire.Receiver{}, Refused: []wire.RefusedReceiver{}}
+func showReceivers(of engine.Target, partitions []engine.PartitionNow, links engine.LinksNow) rows.Receivers {
+	list := rows.Receivers{Entity: of.Entity.Path + suffixes[of.SubQueue], Silent: links.Silent,
+		Partitions: []rows.ReceiverPartition{}, Receivers: []rows.Receiver{}, Refused: []rows.RefusedReceiver{}}
+	list.Messages, list.Available = sumMessages(partitions)
 	for i := range partitions {
 		p := &partitions[i]
-		list.Partitions = append(list.Partitions, wire.ReceiverPartition{ID: int(p.ID), State: p.State.String(), Trouble: trouble(p), Requests: p.Mail, Late: p.Late})
+		list.Partitions = append(list.Partitions, rows.ReceiverPartition{ID: int(p.ID), State: p.State.String(), Trouble: trouble(p), Requests: p.Mail, Late: p.Late})
 	}
 	all := joinReceivers(partitions, links.Links)
 	list.Why = obstacles(of, partitions, len(all), len(links.Silent) > 0)
-	if list.More = max(0, len(all)-wire.MaxReceivers); list.More > 0 {
-		all = all[:wire.MaxReceivers]
+	if list.More = max(0, len(all)-rows.Max); list.More > 0 {
+		all = all[:rows.Max]
 	}
 	for _, k := range all {
-		list.Receivers = append(list.Receivers, k.shown(list.Messages))
+		list.Receivers = append(list.Receivers, k.shown(list.Available))
 	}
 	refused := links.Refused[max(0, len(links.Refused)-namedRefusals):]
 	for _, r := range refused {
-		list.Refused = append(list.Refused, wire.RefusedReceiver{At: r.At.UTC(), Remote: r.Origin.RemoteAddress, Client: r.Origin.Product, Condition: r.Condition, Text: r.Text})
+		list.Refused = append(list.Refused, rows.RefusedReceiver{At: r.At.UTC(), Remote: r.Origin.RemoteAddress, Client: r.Origin.Product, Condition: r.Condition, Text: r.Text})
 	}
 	return list
 }
@@ -70,17 +73,21 @@ var suffixes = map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", 
 
 // sumMessages adds up the counts of the partitions. It returns nil unless all of them have
 // answered.
-func sumMessages(partitions []engine.PartitionNow) *wire.MessageCounts {
-	sum := &wire.MessageCounts{}
+func sumMessages(partitions []engine.PartitionNow) (sum *rows.Counts, available *int) {
+	sum, available = &rows.Counts{}, new(int)
 	for _, p := range partitions {
-		if p.Messages == nil {
-			return nil
+		n := p.Messages
+		if n == nil {
+			return nil, nil
 		}
-		sum.Active, sum.Locked, sum.Deferred = sum.Active+p.Messages.Active, sum.Locked+p.Messages.Locked, sum.Deferred+p.Messages.Deferred
-		sum.Scheduled, sum.Transferring = sum.Scheduled+p.Messages.Scheduled, sum.Transferring+p.Messages.Transferring
-		sum.DeadLettered, sum.TransferDeadLettered = sum.DeadLettered+p.Messages.DeadLettered, sum.TransferDeadLettered+p.Messages.TransferDeadLettered
+		sum.Active, sum.Locked, sum.Deferred = sum.Active+n.Active, sum.Locked+n.Locked, sum.Deferred+n.Deferred
+		sum.Scheduled, sum.Transfer = sum.Scheduled+n.Scheduled, sum.Transfer+n.Transfer
+		sum.DeadLetter, sum.TransferDeadLetter = sum.DeadLetter+n.DeadLetter, sum.TransferDeadLetter+n.TransferDeadLetter
+		sum.SizeBytes += n.Bytes
+		*available += n.Available
 	}
-	return sum
+	sum.Messages = sum.Active + sum.Scheduled + sum.DeadLetter + sum.Transfer + sum.TransferDeadLetter
+	return sum, available
 }
 
 // receiverView is the joined knowledge about one receiver.
@@ -128,12 +135,13 @@ func joinReceivers(partitions []engine.PartitionNow, links []engine.LinkNow) []*
 }
 
 // shown returns a receiver as the answer has it.
-func (k *receiverView) shown(messages *wire.MessageCounts) wire.Receiver {
+func (k *receiverView) shown(available *int) rows.Receiver {
 	o := k.of.Origin
-	w := wire.Receiver{Connection: o.Connection, Remote: o.RemoteAddress, Client: short(o.Product), Container: short(o.ContainerID),
-		By: short(o.Principal), Link: short(o.Link), Verdict: k.verdict(messages)}
+	w := rows.Receiver{Connection: o.Connection, Remote: o.RemoteAddress, Client: short(o.Product), Container: short(o.ContainerID),
+		By: short(o.Principal), Link: short(o.Link), Since: timeOf(k.of.Since), Verdict: k.verdict(available)}
 	if l := k.link; l != nil {
 		w.Credit, w.Passed, w.Unsettled, w.Unsent = &l.Credit, &l.Passed, &l.Unsettled, &l.Unsent
+		w.Locks, w.LockedUntil = &l.Locks, timeOf(l.LockedUntil)
 	}
 	for _, p := range k.ports {
 		if w.InLoop == nil {
@@ -142,10 +150,19 @@ func (k *receiverView) shown(messages *wire.MessageCounts) wire.Receiver {
 		}
 		if p.HasSession {
 			id := short(p.Session)
-			w.Session = &id
+			w.Session, w.LockedUntil = &id, timeOf(p.SessionUntil)
 		}
 	}
 	return w
+}
+
+// timeOf returns a time for an answer; nil: there is none.
+func timeOf(t event.Time) *time.Time {
+	if t == 0 {
+		return nil
+	}
+	at := t.Std().UTC()
+	return &at
 }
 
 // short cuts a text of the client to 100 bytes, so that all receivers together fit into an answer.

@@ -44,10 +44,10 @@ func TestReceivers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	const path = "/$ledger/v1/receivers"
-	a.is(a.do("GET", path+"?entity=orders", ""), `{"entity":"orders","why":["no receiver is attached"],"messages":{"active":0,"locked":0,"deferred":0,"scheduled":0,"transferring":0,"deadLettered":0,"transferDeadLettered":0},"partitions":[],"receivers":[],"refused":[]}`)
+	a.is(a.do("GET", path+"?entity=orders", ""), `{"at":"2026-01-01T00:00:00Z","entity":"orders","why":["no receiver is attached"],"messages":{"messages":0,"active":0,"locked":0,"deferred":0,"scheduled":0,"deadLetter":0,"transfer":0,"transferDeadLetter":0,"sizeBytes":0},"available":0,"partitions":[],"receivers":[],"refused":[]}`)
 	a.fake.live.partitions = []engine.PartitionNow{{Mail: 3, MaxMail: 100}}
 	a.fake.live.links.Silent = []uint64{4}
-	a.is(a.do("GET", path+"?entity=/orders/$dlq", ""), `{"entity":"orders/$DeadLetterQueue","why":["partition 0 waits for its disk and takes no requests: 3 are queued"],"partitions":[{"id":0,"state":"serving","trouble":"partition 0 waits for its disk and takes no requests: 3 are queued","requests":3}],"receivers":[],"refused":[],"silent":[4]}`)
+	a.is(a.do("GET", path+"?entity=/orders/$dlq", ""), `{"at":"2026-01-01T00:00:00Z","entity":"orders/$DeadLetterQueue","why":["partition 0 waits for its disk and takes no requests: 3 are queued"],"partitions":[{"id":0,"state":"serving","trouble":"partition 0 waits for its disk and takes no requests: 3 are queued","requests":3}],"receivers":[],"refused":[],"silent":[4]}`)
 	for _, query := range []string{"", "?entity=", "?entity=/"} {
 		a.refused(a.do("GET", path+query, ""), 400, "invalid", "parameter entity; it is the path")
 	}
@@ -94,7 +94,7 @@ func TestVerdict(t *testing.T) {
 		{func(l *engine.LinkNow, _ *engine.PartitionNow, _ *engine.PortNow) { l.Held = 10 }, "its connection holds 10 of 10 unsettled"},
 	} {
 		r := &engine.Receiver{Entity: orders, Origin: &engine.Origin{}}
-		l, p := well(), engine.PartitionNow{Answered: true, MaxMail: 100, Messages: &engine.MessagesNow{Active: 1}, Ports: []engine.PortNow{{Receiver: r, Credit: 5, Queued: 5}}}
+		l, p := well(), engine.PartitionNow{Answered: true, MaxMail: 100, Messages: &engine.MessagesNow{Available: 1}, Ports: []engine.PortNow{{Receiver: r, Credit: 5, Queued: 5}}}
 		l.Receiver = r
 		c.change(&l, &p, &p.Ports[0])
 		if got := showReceivers(engine.Target{Entity: orders}, []engine.PartitionNow{p}, engine.LinksNow{Links: []engine.LinkNow{l}}).Receivers[0].Verdict; !strings.HasPrefix(got, c.want) {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/protocol/ledger/wire"
 )
 
 // slowSocket is the time after which a blocked write counts as the cause that delays deliveries.
@@ -76,14 +75,14 @@ func trouble(p *engine.PartitionNow) string {
 // verdict returns one phrase for what the next delivery of a receiver waits for: the first cause
 // that holds, on the way from the client back to the message. A cause further along that way
 // matters only once those before it are gone.
-func (k *receiverView) verdict(messages *wire.MessageCounts) string {
+func (k *receiverView) verdict(available *int) string {
 	if why := k.onConnection(); why != "" {
 		return why
 	}
 	if why := k.inPartitions(); why != "" {
 		return why
 	}
-	return k.inQueue(messages)
+	return k.inQueue(available)
 }
 
 // onConnection returns what the connection waits for; "": nothing.
@@ -176,7 +175,7 @@ func (k *receiverView) inPartitions() string {
 }
 
 // inQueue returns the receiver's place among the others.
-func (k *receiverView) inQueue(messages *wire.MessageCounts) string {
+func (k *receiverView) inQueue(available *int) string {
 	queued, before, from := int32(0), 0, "" // in the queue with the fewest before it
 	for _, p := range k.ports {
 		switch {
@@ -196,9 +195,9 @@ func (k *receiverView) inQueue(messages *wire.MessageCounts) string {
 		return plural(k.link.Unsent, "delivery is", "deliveries are") + " on the way to it"
 	case queued == 0:
 		return "unknown: its credit is on its way to the partition"
-	case messages != nil && messages.Active == 0 && before > 0:
+	case available != nil && *available == 0 && before > 0:
 		return "nothing to deliver; " + plural(before, "other is", "others are") + " served first"
-	case messages != nil && messages.Active == 0:
+	case available != nil && *available == 0:
 		return "nothing to deliver: it gets the next message" + from
 	case before > 0:
 		return "waits its turn; " + plural(before, "other is", "others are") + " served first"

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
 )
 
@@ -81,25 +82,51 @@ func (k *receiverLook) answer(connection uint64, t sessionTable) {
 
 // look appends the receiver links of a sub-queue.
 func (t sessionTable) look(list []engine.LinkNow, of engine.Target) []engine.LinkNow {
+	at := map[*link]int{} // their places in the list
 	for l := range t.links() {
 		r := l.receiver
 		if !l.detached && r != nil && r.engine != nil && r.engine.Entity.ID == of.Entity.ID && r.engine.SubQueue == of.SubQueue {
+			at[l] = len(list)
 			list = append(list, r.look(time.Now()))
+		}
+	}
+	if len(at) == 0 {
+		return list
+	}
+	for _, s := range t {
+		for d := range s.unsettled.all() {
+			if i, ok := at[d.link]; ok && d.link.receiver.locks() && !d.expired(d.link.c.broker.Now()) {
+				addLock(&list[i], d.link, d.until)
+			}
 		}
 	}
 	return list
 }
 
+// addLock adds a lock to those of a link. A lock under a message session ends with the session.
+func addLock(n *engine.LinkNow, l *link, until event.Time) {
+	n.Locks++
+	if l.filter == nil && (n.LockedUntil == 0 || until < n.LockedUntil) {
+		n.LockedUntil = until
+	}
+}
+
 // look returns the connection's current state of the link.
 func (r *receiver) look(now time.Time) engine.LinkNow {
 	c := r.l.c
-	return engine.LinkNow{
+	n := engine.LinkNow{
 		Receiver: r.engine, Attaching: r.l.attaching != nil,
 		Credit: max(0, r.credit.left()), Passed: max(0, int32(r.credit.granted-r.credit.assigned)), Unsent: r.unsent(),
 		Unsettled: r.unsettled, Held: c.outstanding.count, MaxHeld: c.limits.Locked, Window: r.l.s.window,
 		Backlog: c.out.backlog(), Blocked: c.out.blocked(now),
 		NoMemory: slices.Contains(c.pump.starved, r.l), Unread: slices.Contains(c.pump.unread, r.l),
 	}
+	if r.locks() {
+		for _, d := range r.waiting[r.next:] {
+			addLock(&n, r.l, d.LockedUntil)
+		}
+	}
+	return n
 }
 
 // blocked returns for how long the last write to the socket has been incomplete.

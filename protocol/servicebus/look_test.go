@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/internal/budget"
 	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/protocol/amqp"
@@ -27,7 +28,7 @@ import (
 )
 
 // look asks for the receivers of an entity as an operator does, once everything is idle.
-func (b *bench) look(entity string) (all wire.Receivers) {
+func (b *bench) look(entity string) (all rows.Receivers) {
 	b.Helper()
 	h := ledger.New(ledger.Options{Live: b.ns, Receivers: b.server.Receivers, Now: b.ns.Now, Logger: slog.New(slog.DiscardHandler),
 		Callers: &caller.Authenticator{Access: testAccess(nil), Logger: slog.New(slog.DiscardHandler)}})
@@ -43,7 +44,7 @@ func (b *bench) look(entity string) (all wire.Receivers) {
 }
 
 // says wants an entity to have receivers with these verdicts, in any order.
-func (b *bench) says(entity string, verdicts ...string) wire.Receivers {
+func (b *bench) says(entity string, verdicts ...string) rows.Receivers {
 	b.Helper()
 	all := b.look(entity)
 	got := []string{}
@@ -59,7 +60,7 @@ func (b *bench) says(entity string, verdicts ...string) wire.Receivers {
 }
 
 // because wants one of the causes that hold for all receivers to have a text in it.
-func (b *bench) because(all wire.Receivers, text string) {
+func (b *bench) because(all rows.Receivers, text string) {
 	b.Helper()
 	if !slices.ContainsFunc(all.Why, func(why string) bool { return strings.Contains(why, text) }) {
 		b.Errorf("%s: why is %q; want %q in it", all.Entity, all.Why, text)
@@ -67,9 +68,9 @@ func (b *bench) because(all wire.Receivers, text string) {
 }
 
 // turnedAway expects one of the refusals to have a condition and a text.
-func (b *bench) turnedAway(all wire.Receivers, condition amqp.Symbol, text string) {
+func (b *bench) turnedAway(all rows.Receivers, condition amqp.Symbol, text string) {
 	b.Helper()
-	if !slices.ContainsFunc(all.Refused, func(r wire.RefusedReceiver) bool {
+	if !slices.ContainsFunc(all.Refused, func(r rows.RefusedReceiver) bool {
 		return r.Condition == string(condition) && strings.Contains(r.Text, text)
 	}) {
 		b.Errorf("%s: refused are %+v; want one with %s and %q", all.Entity, all.Refused, condition, text)
@@ -158,7 +159,7 @@ func TestLookAtMessages(t *testing.T) {
 			p.managedWith(200, "", "schedule-message", scheduleBody(scheduled("s", time.Now().Add(time.Hour))))
 			p.credit(2, 1, 1, false)
 			synctest.Wait()
-			if n := b.says("q", "nothing to deliver").Messages; *n != (wire.MessageCounts{Deferred: 1, Scheduled: 1}) {
+			if n := b.says("q", "nothing to deliver").Messages; n.Messages != 2 || n.Active != 1 || n.Deferred != 1 || n.Scheduled != 1 {
 				t.Errorf("%+v", n)
 			}
 		},
@@ -167,10 +168,10 @@ func TestLookAtMessages(t *testing.T) {
 			p := b.receives("q", 2)
 			p.settle(p.receive().id, amqp.Rejected{}, true)
 			synctest.Wait()
-			if n := b.says("q", "nothing to deliver").Messages; *n != (wire.MessageCounts{DeadLettered: 1}) {
+			if n := b.says("q", "nothing to deliver").Messages; n.Messages != 1 || n.DeadLetter != 1 || n.Active != 0 {
 				t.Errorf("%+v", n)
 			}
-			if all := b.says("q/$dlq"); all.Messages.Active != 1 || all.Entity != "q/$DeadLetterQueue" {
+			if all := b.says("q/$dlq"); all.Messages.DeadLetter != 1 || *all.Available != 1 || all.Entity != "q/$DeadLetterQueue" {
 				t.Errorf("%+v", all)
 			}
 		},
@@ -240,7 +241,7 @@ func TestLookAtRefused(t *testing.T) {
 			b.root().wantSession(2, "s", nil)
 			synctest.Wait()
 			all := b.says("s", "no credit", `gets the next message of its session "B" only`, "waits for a session")
-			if *all.Receivers[1].Session != "B" || all.Messages.Active != 1 {
+			if *all.Receivers[1].Session != "B" || all.Receivers[1].LockedUntil == nil || all.Messages.Active != 1 {
 				t.Errorf("%+v", all)
 			}
 			p := b.root()
@@ -256,10 +257,20 @@ func TestLookAtUnsettled(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(o *Options) { o.Limits.Locked = 2 }, func(b *bench) {
 		b.put("q", newMessage("1", "x"), newMessage("2", "x"), newMessage("3", "x"))
+		attached := b.ns.Now().Std()
 		b.receives("q", 5)
+		time.Sleep(time.Second)
 		all := b.says("q", "its connection holds 2 of 2 unsettled")
-		if n := all.Messages; n.Active != 1 || n.Locked != 2 || *all.Receivers[0].Credit != 3 || *all.Receivers[0].Unsettled != 2 {
-			t.Errorf("%+v %+v", n, all.Receivers[0])
+		n, r := all.Messages, all.Receivers[0]
+		if n.Active != 3 || *all.Available != 1 || n.Locked != 2 || *r.Credit != 3 || *r.Unsettled != 2 {
+			t.Errorf("%+v %+v", n, r)
+		}
+		if *r.Locks != 2 || !r.Since.Equal(attached) || !r.LockedUntil.Equal(attached.Add(30*time.Second)) {
+			t.Errorf("%d locks until %v, since %v; want 2 locks of %v", *r.Locks, r.LockedUntil, r.Since, attached)
+		}
+		time.Sleep(31 * time.Second) // the locks end, the deliveries stay unsettled
+		if r := b.look("q").Receivers[0]; *r.Locks != 0 || r.LockedUntil != nil || *r.Unsettled != 2 {
+			t.Errorf("%+v; want no locks and 2 unsettled", r)
 		}
 	})
 }
@@ -390,11 +401,11 @@ func TestLooksAreBounded(t *testing.T) {
 		if n := len(b.look("q").Refused); n != 10 {
 			t.Errorf("%d refusals are told", n)
 		}
-		for i := range uint32(wire.MaxReceivers + 10) {
+		for i := range uint32(rows.Max + 10) {
 			p.attachReceiver(i+2, "q2", amqp.SenderUnsettled)
 		}
 		synctest.Wait()
-		if all := b.look("q2"); len(all.Receivers) != wire.MaxReceivers || all.More != 10 {
+		if all := b.look("q2"); len(all.Receivers) != rows.Max || all.More != 10 {
 			t.Errorf("%d receivers and %d more", len(all.Receivers), all.More)
 		}
 	})

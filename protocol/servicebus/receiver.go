@@ -53,7 +53,7 @@ func newReceiver(l *link, a *amqp.Attach) *receiver {
 	if l.at.cbs || l.at.management || nothingToReceive(l.target) {
 		return r
 	}
-	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Sink: l.c.outbox}
+	r.engine = &engine.Receiver{Entity: l.target.Entity, SubQueue: l.target.SubQueue, Origin: l.origin, Since: l.c.broker.Now(), Sink: l.c.outbox}
 	switch {
 	case l.browses:
 		// there is nothing to settle, so deliveries are sent settled unless the peer wants to

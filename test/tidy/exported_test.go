@@ -67,7 +67,7 @@ var exportedNames = ratchet{
 		// a key that others can read, which atom and ledger refuse in their own words
 		"protocol/caller":      9,
 		"protocol/ledger":      3,
-		"protocol/ledger/wire": 33, // six for receivers, which the command line prints
+		"protocol/ledger/wire": 27,
 		"protocol/listen":      12,
 		"protocol/message":     30,
 		"protocol/servicebus":  4,
