@@ -37,7 +37,7 @@ var exportedNames = ratchet{
 		// following begins; two for a message to trace; three for the debugger
 		"engine/ledger":         43,
 		"engine/present":        12,
-		"engine/present/rows":   19,
+		"engine/present/rows":   23,
 		"tools/offline":         2,
 		"engine/ledger/address": 4,
 		// four to print events and rows without an allocation for each field

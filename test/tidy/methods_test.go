@@ -34,7 +34,7 @@ var methodCounts = ratchet{
 		"engine.slice":                 54,
 		"engine/host.Namespace":        94,
 		"engine/ledger.Debugger":       49,
-		"engine/ledger.Ledger":         43,
+		"engine/ledger.Ledger":         47,
 		"engine/ledger.baseState":      52,
 		"engine/loop.Loop":             49,
 		"index.Index":                  53,
@@ -46,7 +46,7 @@ var methodCounts = ratchet{
 		"protocol/servicebus.conn":     46,
 		"protocol/servicebus.link":     41,
 		"protocol/servicebus.request":  51,
-		"tools/client/admin.Client":    43,
+		"tools/client/admin.Client":    45,
 	},
 }
 
