@@ -32,6 +32,10 @@ type compiler struct {
 	program
 	params []event.Property
 	err    *Error
+
+	// of a condition on rows
+	columns  []Column
+	document *document // nil: it is a filter or an action
 }
 
 // compileFilter parses and compiles the text of an SQL filter.
@@ -97,6 +101,9 @@ func (c *compiler) compile(e *expr) int32 {
 		}
 	}
 	c.resolve(e, &n)
+	if c.document != nil {
+		c.resolveRow(e, &n)
+	}
 	c.nodes = append(c.nodes, n)
 	if pure {
 		c.evaluate(start)

@@ -26,6 +26,10 @@ type machine struct {
 	err   *EvalError
 	text  []byte
 	state []uint64
+
+	// of a condition on rows
+	row      []event.Value
+	document *document
 }
 
 // begin prepares the machine for a message and one rule.
@@ -223,6 +227,10 @@ func (m *machine) exists(n *node) truth {
 		return truthOf(m.view.find(n.name, n.hash) >= 0)
 	case opSystem:
 		return truthOf(m.view.m.System[n.system].Type != event.Null)
+	case opColumn:
+		return truthOf(m.row[n.a].Type != event.Null)
+	case opMember:
+		return truthOf(m.document.member(n.a).exists)
 	}
 	m.fail(noSystemText, n.name)
 	return unknown
@@ -248,6 +256,10 @@ func (m *machine) eval(p *program, i int32) event.Value {
 		return known(m.view.m.System[n.system])
 	case opUnknown:
 		return m.fail(noSystemText, n.name)
+	case opColumn:
+		return m.row[n.a]
+	case opMember:
+		return m.document.member(n.a).value
 	case opNamed:
 		return m.named(m.eval(p, n.a))
 	case opNewID:

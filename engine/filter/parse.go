@@ -12,23 +12,30 @@ const (
 // parser reads the grammars of semantics.md 15.4 and 15.5, with one method for each rule.
 type parser struct {
 	lexer
-	tok   token
-	depth int
+	tok    token
+	depth  int
+	ofRows bool // the text is a condition on rows: see [Condition]
 }
 
 // parseFilter parses the text of an SQL filter.
 func parseFilter(text string) (*expr, *Error) {
 	p := &parser{lexer: lexer{src: text, pos: 1}}
 	p.advance()
-	e := p.or()
-	if p.tok.kind != tokenEnd {
-		p.fail(p.tok.pos, "unexpected %s", &p.tok)
-	}
+	e := p.whole()
 	if p.err != nil {
 		p.err.Part = "filter"
 		return nil, p.err
 	}
 	return e, nil
+}
+
+// whole parses a condition to the end of the text.
+func (p *parser) whole() *expr {
+	e := p.or()
+	if p.tok.kind != tokenEnd {
+		p.fail(p.tok.pos, "unexpected %s", &p.tok)
+	}
+	return e
 }
 
 // parseAction parses the text of an action.
@@ -132,7 +139,9 @@ func (p *parser) predicate() *expr {
 	if p.accept("IS") {
 		e := &expr{op: opIsNull, pos: pos, not: p.accept("NOT"), kids: []*expr{left}}
 		p.expect("NULL")
-		if left.op != opUser && left.op != opSystem && left.op != opNamed {
+		switch left.op {
+		case opUser, opSystem, opNamed, opColumn, opMember:
+		default:
 			p.fail(pos, "IS NULL applies only to a property")
 		}
 		return e
@@ -285,6 +294,9 @@ func (p *parser) name() token {
 // scoped returns a property for a name that was read. If the name is sys or user and a point
 // follows, it is the property with the name after the point.
 func (p *parser) scoped(t token) *expr {
+	if p.ofRows {
+		return p.rowProperty(t)
+	}
 	e := &expr{op: opUser, pos: t.pos, name: t.text}
 	if t.kind != tokenName || p.tok.kind != tokenSymbol || p.tok.text != "." {
 		return e

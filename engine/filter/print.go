@@ -63,10 +63,15 @@ func (e *expr) print(b *strings.Builder, least int) {
 		b.WriteString(constantText(e.value))
 	case opParam:
 		b.WriteString("@" + e.name)
-	case opUser:
+	case opUser, opColumn:
 		b.WriteString(quoteName(e.name))
 	case opSystem:
 		b.WriteString("sys." + quoteName(e.name))
+	case opMember:
+		b.WriteString("body")
+		for _, name := range e.path {
+			b.WriteString("." + quoteName(name))
+		}
 	case opNewID:
 		b.WriteString("newid()")
 	case opNamed:

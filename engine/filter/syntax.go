@@ -32,6 +32,8 @@ const (
 	opAnd               // kids[0], kids[1]
 	opOr                // kids[0], kids[1]
 	opUnknown           // of a compiled node: a system property whose name does not exist
+	opColumn            // name; only in a condition on rows, as the next one
+	opMember            // path, of a JSON body
 )
 
 var symbolOf = [...]string{
@@ -46,6 +48,7 @@ type expr struct {
 	not   bool
 	name  string
 	value event.Value
+	path  []string
 	kids  []*expr
 }
 

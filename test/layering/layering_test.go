@@ -95,7 +95,7 @@ var libraries = map[string][]string{
 	"github.com/klauspost/compress":                                {"log", "log/sealed"},
 	"github.com/parquet-go/parquet-go":                             {"tools/export"},
 	"github.com/schollz/progressbar/v3":                            {"tools/bench", "cmd/ledgerbus"},
-	"github.com/tidwall/gjson":                                     {"protocol/ledger/wire", "tools/mirror", "tools/output", "cmd/ledgerbus"},
+	"github.com/tidwall/gjson":                                     {"engine/filter", "protocol/ledger/wire", "tools/mirror", "tools/output", "cmd/ledgerbus"},
 	"github.com/tidwall/jsonc":                                     {"cmd/settings"},
 	"github.com/tidwall/wal":                                       {"tools/mirror"},
 	"github.com/urfave/cli/v2":                                     {"tools/bench", "tools/output", "internal/program", "cmd/ledgerbus", "cmd/ledgerbench"},

@@ -27,7 +27,7 @@ var exportedNames = ratchet{
 		// simulation 3, what happened in slices 2
 		"engine/loop": 32,
 		// four for explanations; Properties, by which ledger finds columns that there are not
-		"engine/filter": 40,
+		"engine/filter": 43,
 		"index":         33, // what a tally is made from
 		// Current, by which a loop and background find checkpoints of use; Cut gives history back;
 		// two for states that are put away; a base is written for slices, too
