@@ -82,6 +82,23 @@ func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceN
 	}
 }
 
+// All yields the messages of a sub-queue in sequence order from a number on, in every state: also
+// messages in transfer, which Browse leaves out. Unlike Browse it finds the slice without a map of
+// all, for callers with one question to a snapshot.
+func (s *Snapshot) All(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
+	return func(yield func(Message) bool) {
+		for _, k := range s.slices.all() {
+			if *k == nil || (*k).id != id {
+				continue
+			}
+			(*k).rows.root.each(from, func(p place) bool {
+				return p.row().marks.subQueue() != q || yield((*k).describe(p, &s.schedule, &s.locks))
+			})
+			return
+		}
+	}
+}
+
 // Sessions returns the sessions of a slice, by id.
 func (s *Snapshot) Sessions(id event.Slice) (all []Session) {
 	k := s.byID()[id]

@@ -13,7 +13,11 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/atom"
 	"github.com/ledgerbus/ledgerbus/protocol/caller"
 	"github.com/ledgerbus/ledgerbus/protocol/ledger"
+	"github.com/ledgerbus/ledgerbus/protocol/message"
 )
+
+// storedReader returns a reader of stored messages for answers about the present.
+func storedReader() present.Reader { return new(message.StoredReader) }
 
 // management returns the HTTP handler. It serves the administration of entities, as in Service Bus,
 // and the broker's own requests, whose paths are never paths of entities.
@@ -27,7 +31,7 @@ func (s *Server) management() http.Handler {
 		Admin: s.engine, Callers: callers, Namespace: namespaceName, Tier: tier, Created: s.store.Namespace().Created,
 		Now: s.engine.Now, Logger: slog.Default(),
 	})
-	live := present.New(s.engine.Present(), time.Now)
+	live := present.New(s.engine.Present(), time.Now).ReadWith(storedReader)
 	s.serving.Go(func() { live.Watch(s.closing) })
 	own := ledger.New(ledger.Options{Operations: s.engine, Backups: s.engine, Erasures: s.engine, Histories: s.engine, Live: s.engine, Receivers: s.amqp.Receivers, Callers: callers, Now: s.engine.Now, Logger: slog.Default(),
 		Present: live, Running: s.running(), Past: s.store, Memory: s.memory})

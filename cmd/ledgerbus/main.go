@@ -48,7 +48,7 @@ func app() *cli.App {
 		Commands: answerUsage([]*cli.Command{
 			serveCommand(), healthCommand(), initCommand(), tlsCommand(), sendCommand(), receiveCommand(), peekCommand(),
 			entityCommand(event.Queue), entityCommand(event.Topic), entityCommand(event.Subscription), ruleCommand(), entitiesCommand(), contextCommand(),
-			partitionCommand(), receiversCommand(), messageCommand(), backupCommand(), historyCommand(), topCommand(), sessionsCommand(), untilCommand(), storyCommand(), whyCommand(), atCommand(), diffCommand(), whenCommand(), auditCommand(), eventsCommand(),
+			partitionCommand(), receiversCommand(), messageCommand(), backupCommand(), historyCommand(), topCommand(), sessionsCommand(), messagesCommand(), untilCommand(), storyCommand(), whyCommand(), atCommand(), diffCommand(), whenCommand(), auditCommand(), eventsCommand(),
 			traceCommand(), debugCommand(), sliceCommand(), doctorCommand(), tokenCommand(),
 			logCommand(), program.VersionCommand("ledgerbus"),
 		}),

@@ -13,6 +13,7 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/present"
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/log"
+	stored "github.com/ledgerbus/ledgerbus/protocol/message"
 	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 	"github.com/ledgerbus/ledgerbus/tools/offline"
 )
@@ -24,12 +25,16 @@ type presence interface {
 	Entities(ctx context.Context, q rows.Query) (rows.Entities, error)
 	Entity(ctx context.Context, path string) (rows.Entity, error)
 	Sessions(ctx context.Context, path string, top int, after *string) (rows.Sessions, error)
+	Messages(ctx context.Context, q rows.MessagesQuery) (rows.Messages, error)
 }
 
 var (
 	_ presence = (*admin.Client)(nil)
 	_ presence = (*present.Namespace)(nil)
 )
+
+// storedReader returns a reader of stored messages.
+func storedReader() present.Reader { return new(stored.StoredReader) }
 
 const presentHelp = "\n\nAsks a broker, with a key that has the right ReadHistory or Manage. With --data it reads a backup or a data\n" +
 	"directory instead, and shows the state at the end of its log."
@@ -60,7 +65,7 @@ func withPresence(c *cli.Context, do func(ctx context.Context, of presence) erro
 		if err != nil {
 			return err
 		}
-		err = do(ctx, present.New(end, time.Now))
+		err = do(ctx, present.New(end, time.Now).ReadWith(storedReader))
 		if errors.Is(err, present.ErrQuestion) {
 			err = usageError{err}
 		}

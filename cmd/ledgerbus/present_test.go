@@ -49,6 +49,11 @@ func TestPresent(t *testing.T) {
 		{"subscription", "list", "weather", "--sort", "active", "-o", "json"},
 		{"sessions", "carts", "-o", "json"},
 		{"sessions", "carts", "--top", "1", "-o", "json"},
+		{"messages", "orders", "-o", "json"},
+		{"messages", "orders", "--bodies", "--state", "scheduled", "-o", "json"},
+		{"messages", "orders/$dlq", "--where", "body.x IS NULL AND sys.DeliveryCount >= 0", "-o", "csv"},
+		{"messages", "parts", "--top", "5", "-o", "json"},
+		{"messages", "carts", "--session", "a", "--where", "state = 'active'", "--bodies"},
 	}
 	var want []string
 	for _, q := range questions {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
@@ -82,11 +81,9 @@ func (p *presentState) ask(ctx context.Context, partition int, cmd engine.Comman
 }
 
 // Body implements [present.Source].
-func (p *presentState) Body(_ context.Context, partition int, b event.Blob, dst []byte) ([]byte, error) {
-	had := len(dst)
-	dst = slices.Grow(dst, int(b.Size))[:had+int(b.Size)]
-	n, err := p.loops.ReadInto(engine.PartitionID(partition), b, dst[had:])
-	return dst[:had+n], away(partition, err)
+func (p *presentState) Body(_ context.Context, partition int, b event.Blob, dst []byte) (int, error) {
+	n, err := p.loops.ReadInto(engine.PartitionID(partition), b, dst)
+	return n, away(partition, err)
 }
 
 // away marks the errors of a partition that does not serve.

@@ -23,16 +23,25 @@ const freshFor = time.Second
 type Namespace struct {
 	src     Source
 	clock   func() time.Time
-	sampler sampler // of a running broker
+	readers func() Reader // nil: no message can be read
+	sampler sampler       // of a running broker
 
 	mu    sync.Mutex // guards what follows, and is held while entities are counted
 	table *table     // nil: not counted yet
 	taken time.Time  // when
 }
 
-// New returns a Namespace that answers from a source. The clock tells the age of counts.
+// New returns a Namespace that answers from a source. The clock tells the age of counts and how
+// long an answer takes.
 func New(src Source, clock func() time.Time) *Namespace {
 	return &Namespace{src: src, clock: clock, sampler: newSampler()}
+}
+
+// ReadWith sets the function that makes a reader of stored messages for each answer that may need
+// one, and returns the namespace. It is called before the first question.
+func (n *Namespace) ReadWith(readers func() Reader) *Namespace {
+	n.readers = readers
+	return n
 }
 
 // sorts are the orders of entities besides that of their paths, by the column of the answer. Each

@@ -23,6 +23,10 @@ type fake struct {
 	logs  [2]*index.Index
 	away  map[int]bool // partitions that do not serve
 	looks atomic.Int32
+
+	bodies []byte                  // of messages, at their positions
+	erased map[event.Position]bool // bodies that are no longer kept
+	reads  atomic.Int32
 }
 
 func newFake() *fake {
@@ -64,8 +68,16 @@ func (f *fake) Snapshot(ctx context.Context, partition int) (s *index.Snapshot, 
 	return s, err
 }
 
-func (f *fake) Body(context.Context, int, event.Blob, []byte) ([]byte, error) {
-	return nil, errors.New("there are no bodies")
+func (f *fake) Body(_ context.Context, _ int, b event.Blob, dst []byte) (int, error) {
+	f.reads.Add(1)
+	switch at := int(b.Position); {
+	case f.erased[b.Position]:
+		return 0, fmt.Errorf("position %d: %w", b.Position, event.ErrErased)
+	case at+int(b.Size) > len(f.bodies):
+		return 0, errors.New("the checksum is wrong")
+	default:
+		return copy(dst, f.bodies[at:]), nil
+	}
 }
 
 func (f *fake) Activity(context.Context) ([]Activity, error) { return nil, ErrNotRecorded }

@@ -24,8 +24,12 @@ type Source interface {
 	// Snapshot returns the state of a partition at one moment. Everything in it is durable. The
 	// caller closes it. An error wraps [ErrAway] where the partition does not serve.
 	Snapshot(ctx context.Context, partition int) (*index.Snapshot, error)
-	// Body appends the body of a message that a snapshot shows to dst.
-	Body(ctx context.Context, partition int, b event.Blob, dst []byte) ([]byte, error)
+	// Body reads the bytes of a blob that a snapshot shows into the beginning of dst, and compares
+	// them with the blob's checksum. If dst is longer, it also reads the bytes of the log after the
+	// blob, which it does not compare. If the blob is longer than dst, it reads only the beginning,
+	// and compares nothing. It returns the number of bytes read. An error wraps [event.ErrErased]
+	// if the bytes are no longer kept.
+	Body(ctx context.Context, partition int, b event.Blob, dst []byte) (int, error)
 	// Activity returns what happened in each partition, in any order; partitions that do not serve
 	// or do not answer are left out. The caller may change the answer. An error wraps
 	// [ErrNotRecorded] if the source does not know.

@@ -33,6 +33,7 @@ var routes = []route{
 	live("sessions", []string{"entity", "top", "after"}, (*call).sessions),
 	live("series", []string{"entity", "step"}, (*call).series),
 	live("receivers", []string{"entity"}, (*call).receivers),
+	live("messages", messageParameters, (*call).messages),
 	{http.MethodGet, "v1/history/policies", access.Manage, nil, (*call).listHistoryPolicies},
 	{http.MethodPost, "v1/history/policies", access.Manage, nil, (*call).setHistoryPolicy},
 	{http.MethodPost, "v1/history/policies/delete", access.Manage, nil, (*call).deleteHistoryPolicy},

@@ -43,7 +43,7 @@ var allowed = map[string][]string{
 	// only engine/background and engine/host import it: decision 89
 	"engine/loop":            {"engine", "engine/filter", "index", "index/replay", "internal/fifo", "log", "log/event"},
 	"engine/background":      {"engine", "engine/filter", "engine/loop", "index", "index/replay", "internal/fifo", "log", "log/event"},
-	"engine/present":         {"engine/present/rows", "index", "log/event"},
+	"engine/present":         {"engine/filter", "engine/ledger/address", "engine/present/rows", "index", "log/event"},
 	"engine/present/rows":    {},
 	"engine/host":            {"engine", "engine/background", "engine/filter", "engine/loop", "engine/present", "index", "index/replay", "log", "log/event"},
 	"protocol/amqp":          {},
@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"cmd/broker":             {"cmd/settings", "engine", "engine/host", "engine/present", "engine/present/rows", "internal/program", "log", "log/event", "protocol/access", "protocol/caller", "protocol/atom", "protocol/ledger", "protocol/message", "protocol/servicebus", "protocol/listen", "internal/budget", "internal/private"},
 	"tools/bench":            {"tools/client", "tools/client/admin", "tools/bench/floor", "tools/output", "internal/program", "internal/quantity", "protocol/amqp", "protocol/atom/document", "log/event"},
 	"tools/bench/floor":      {"protocol/amqp"},
-	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "tools", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "tools/offline", "tools/output", "engine", "engine/host", "engine/present", "engine/present/rows", "internal/program", "internal/quantity", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
+	"cmd/ledgerbus":          {"cmd/settings", "cmd/broker", "tools/client", "tools/client/admin", "protocol/atom/document", "protocol/ledger/wire", "protocol/message", "tools", "tools/doctor", "tools/excerpt", "tools/export", "tools/mirror", "tools/offline", "tools/output", "engine", "engine/host", "engine/present", "engine/present/rows", "internal/program", "internal/quantity", "engine/ledger", "engine/ledger/address", "engine/ledger/print", "log", "log/event"},
 	"cmd/ledgerbench":        {"tools/bench", "tools/client", "tools/client/admin", "internal/program"},
 }
 

@@ -69,7 +69,7 @@ var exportedNames = ratchet{
 		"protocol/ledger":      3,
 		"protocol/ledger/wire": 27,
 		"protocol/listen":      12,
-		"protocol/message":     30,
+		"protocol/message":     31,
 		"protocol/servicebus":  4,
 		"tools/mirror":         8,
 		"tools/doctor":         7,

@@ -96,12 +96,12 @@ func (s *Source) Snapshot(ctx context.Context, partition int) (state *index.Snap
 }
 
 // Body implements [present.Source].
-func (s *Source) Body(_ context.Context, partition int, b event.Blob, dst []byte) ([]byte, error) {
+func (s *Source) Body(_ context.Context, partition int, b event.Blob, dst []byte) (int, error) {
 	e, err := s.log(partition)
 	if err != nil {
-		return dst, err
+		return 0, err
 	}
-	return e.ReadBlob(b, dst)
+	return e.ReadInto(b, dst)
 }
 
 // Activity implements [present.Source].

@@ -59,6 +59,29 @@ func (c *Client) Series(ctx context.Context, path, step string) (s rows.Series, 
 	return s, err
 }
 
+// Messages returns a page of the messages of an entity or a sub-queue. Only Ledgerbus has this
+// request.
+func (c *Client) Messages(ctx context.Context, q rows.MessagesQuery) (page rows.Messages, err error) {
+	query := url.Values{"entity": {q.Entity}}
+	for name, value := range map[string]string{"state": q.State, "where": q.Where} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	if q.From != 0 {
+		query.Set("from", strconv.FormatUint(q.From, 10))
+	}
+	if q.Session != nil {
+		query.Set("session", *q.Session)
+	}
+	if q.Bodies {
+		query.Set("bodies", "true")
+	}
+	setTop(query, q.Top)
+	err = c.live(ctx, "list the messages of "+q.Entity, "messages", query, &page)
+	return page, err
+}
+
 // setTop sets the parameter top, unless it is 0.
 func setTop(query url.Values, top int) {
 	if top != 0 {
