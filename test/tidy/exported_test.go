@@ -36,8 +36,8 @@ var exportedNames = ratchet{
 		// columns and questions of the verbs; one for an instant that has been; three for where
 		// following begins; two for a message to trace; three for the debugger
 		"engine/ledger":         43,
-		"engine/present":        12,
-		"engine/present/rows":   23,
+		"engine/present":        15,
+		"engine/present/rows":   30,
 		"tools/offline":         2,
 		"engine/ledger/address": 4,
 		// four to print events and rows without an allocation for each field
