@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
+	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
 // addCounts adds what an entity has. SizeBytes is counted once: a topic's has its subscriptions'.
-func addCounts(now *rows.Now, e *rows.Entity) {
+func addCounts(now *rows.Now, e *entity) {
 	now.Messages += e.Messages
 	now.Active += e.Active
 	now.Locked += e.Locked
@@ -17,23 +18,30 @@ func addCounts(now *rows.Now, e *rows.Entity) {
 	now.DeadLetter += e.DeadLetter
 	now.Transfer += e.Transfer
 	now.TransferDeadLetter += e.TransferDeadLetter
-	if e.Kind != subscription {
+	if e.Kind != event.Subscription {
 		now.SizeBytes += e.SizeBytes
 	}
 }
 
 // Now returns the sums over all entities.
 func (n *Namespace) Now(ctx context.Context) (rows.Now, error) {
-	t, _, err := n.sorted(ctx, "path", func(*entity) int64 { return 0 })
+	t, err := n.counts(ctx)
 	if err != nil {
 		return rows.Now{}, err
 	}
+	now := t.sum
+	now.Rates = n.sampler.totalRates(t.at)
+	return now, nil
+}
+
+// add returns the sums over all entities.
+func (t *table) add() rows.Now {
 	now := rows.Now{At: t.at.Std().UTC(), Entities: len(t.all)}
 	var oldest *entity
 	for i := range t.all {
 		e := &t.all[i]
-		addCounts(&now, &e.Entity)
-		for _, id := range e.Missing {
+		addCounts(&now, e)
+		for _, id := range e.missing {
 			if !slices.Contains(now.Missing, id) {
 				now.Missing = append(now.Missing, id)
 			}
@@ -43,9 +51,8 @@ func (n *Namespace) Now(ctx context.Context) (rows.Now, error) {
 		}
 	}
 	slices.Sort(now.Missing)
-	now.Rates = n.sampler.totalRates(t.at)
 	if oldest != nil {
-		now.Oldest = &rows.Oldest{Entity: oldest.Path, At: *oldest.Oldest}
+		now.Oldest = &rows.Oldest{Entity: oldest.Path, At: oldest.oldest.Std().UTC()}
 	}
-	return now, nil
+	return now
 }

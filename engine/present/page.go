@@ -79,6 +79,9 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 		return rows.Entities{}, err
 	}
 	after, err := parseCursor(q.After)
+	if known := slices.Sorted(maps.Values(kinds)); err == nil && q.Kind != "" && !slices.Contains(known, q.Kind) {
+		err = fmt.Errorf("%w: unknown kind %.40q; the kinds are %s", ErrQuestion, q.Kind, strings.Join(known, ", "))
+	}
 	if err != nil {
 		return rows.Entities{}, err
 	}
@@ -87,20 +90,21 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 		return rows.Entities{}, err
 	}
 	page := rows.Entities{At: t.at.Std().UTC(), Entities: []rows.Entity{}}
-	if kinds := []string{"", "queue", "topic", subscription}; !slices.Contains(kinds, q.Kind) {
-		return rows.Entities{}, fmt.Errorf("%w: unknown kind %.40q; the kinds are %s", ErrQuestion, q.Kind, strings.Join(kinds[1:], ", "))
-	}
-	prefix := strings.ToLower(q.Prefix)
+	prefix, all := strings.ToLower(q.Prefix), q.Prefix == "" && q.Kind == ""
 	var last *entity
 	for _, e := range list {
-		if !strings.HasPrefix(e.lower, prefix) || q.Kind != "" && q.Kind != e.Kind {
+		if all && page.Next != "" { // the rest only counts
+			page.Total = len(list)
+			break
+		}
+		if !strings.HasPrefix(e.lower, prefix) || q.Kind != "" && q.Kind != kindOf(e.Entry) {
 			continue
 		}
 		page.Total++
 		switch {
 		case after != nil && !after.isBefore(value(e), e.lower):
 		case len(page.Entities) < top:
-			page.Entities = append(page.Entities, e.Entity)
+			page.Entities = append(page.Entities, e.row())
 			last = e
 		case page.Next == "":
 			page.Next = cursor{value(last), last.lower}.String()
@@ -139,6 +143,13 @@ func (n *Namespace) sorted(ctx context.Context, order string, value func(*entity
 		return nil, nil, err
 	}
 	return t, t.by(order, value), nil
+}
+
+// counts returns all entities with their counts.
+func (n *Namespace) counts(ctx context.Context) (*table, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.count(ctx)
 }
 
 // by returns the entities in an order, and those that are equal in it by path. The caller holds the
@@ -201,6 +212,7 @@ func (n *Namespace) count(ctx context.Context) (*table, error) {
 	if err := n.countEntities(ctx, t.all); err != nil {
 		return nil, err
 	}
+	t.sum = t.add()
 	n.table, n.taken = t, n.clock()
 	return t, nil
 }
@@ -225,7 +237,7 @@ func (n *Namespace) Entity(ctx context.Context, path string) (rows.Entity, error
 	if err := n.countEntities(ctx, one); err != nil {
 		return rows.Entity{}, err
 	}
-	return one[0].Entity, nil
+	return one[0].row(), nil
 }
 
 // find returns the entity of a path.
@@ -252,8 +264,8 @@ func age(t event.Time) int64 {
 
 // milli returns a rate of an entity in messages per 1000 seconds; 0 if it is not recorded.
 func milli(e *entity, of func(*rows.Rates) float64) int64 {
-	if e.Rates == nil {
+	if e.rates == nil {
 		return 0
 	}
-	return int64(1000 * of(e.Rates))
+	return int64(1000 * of(e.rates))
 }

@@ -148,7 +148,7 @@ func TestInvalidQueries(t *testing.T) {
 		want string
 	}{
 		{rows.Query{Sort: "age"}, "the sorts are path, active,"},
-		{rows.Query{Kind: "table"}, "the kinds are queue, topic, subscription"},
+		{rows.Query{Kind: "table"}, "the kinds are queue, subscription, topic"},
 		{rows.Query{Top: -1}, "1 to 200"},
 		{rows.Query{Top: 201}, "1 to 200"},
 		{rows.Query{After: "orders"}, "next of another page"},

@@ -196,15 +196,15 @@ func (s *sampler) addRates(now event.Time, all []entity) {
 	defer s.mu.Unlock()
 	for i := range all {
 		e := &all[i]
-		for number, host := range e.hosts {
+		for number, host := range e.Hosts {
 			p := s.partitions[int(host)]
 			if !p.hasRates(now) {
 				continue
 			}
-			if e.Rates == nil {
-				e.Rates = new(rows.Rates)
+			if e.rates == nil {
+				e.rates = new(rows.Rates)
 			}
-			addRates(e.Rates, p.rates[event.Slice{Entity: e.id, Partition: uint8(number)}])
+			addRates(e.rates, p.rates[event.Slice{Entity: e.ID, Partition: uint8(number)}])
 		}
 	}
 }

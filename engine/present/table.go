@@ -21,23 +21,36 @@ const (
 	lookTime = time.Second
 )
 
-// subscription is the kind of a subscription in answers.
-var subscription = strings.ToLower(event.Subscription.String())
-
-// An entity is a row of the table with what its sort orders need.
+// An entity is a row of the table.
 type entity struct {
-	rows.Entity
-	id    event.EntityID
-	hosts []byte
+	*Entry
+	rows.Counts
 	lower string // the path in lower case
 	// when the oldest messages were enqueued; 0: there is none
 	oldest, oldestDead event.Time
+	rates              *rows.Rates // nil: unknown
+	missing            []int       // partitions that were not counted
 }
+
+// row returns the entity as answers show it.
+func (e *entity) row() rows.Entity {
+	return rows.Entity{
+		Path: e.Path, Kind: kindOf(e.Entry), Counts: e.Counts, Oldest: timeOf(e.oldest), OldestDeadLetter: timeOf(e.oldestDead), Rates: e.rates,
+		CreatedAt: e.CreatedAt.Std().UTC(), UpdatedAt: e.UpdatedAt.Std().UTC(), AccessedAt: timeOf(e.AccessedAt), Missing: e.missing,
+	}
+}
+
+// kindOf returns the kind of an entity in answers.
+func kindOf(e *Entry) string { return kinds[e.Kind] }
+
+// kinds are the kinds of entities in answers.
+var kinds = map[event.EntityKind]string{event.Queue: "queue", event.Topic: "topic", event.Subscription: "subscription"}
 
 // A table has all entities at about one moment.
 type table struct {
 	at  event.Time
 	all []entity
+	sum rows.Now // without rates
 
 	orders map[string][]*entity // made when they are asked for
 }
@@ -74,10 +87,7 @@ func (e *entity) add(t *tally) {
 	e.TransferDeadLetter += t.TransferDeadLetter
 	e.SizeBytes += t.Bytes
 	e.Messages = e.Active + e.Scheduled + e.DeadLetter + e.Transfer + e.TransferDeadLetter
-	if t.oldest != 0 || t.oldestDead != 0 {
-		e.oldest, e.oldestDead = older(e.oldest, t.oldest), older(e.oldestDead, t.oldestDead)
-		e.Oldest, e.OldestDeadLetter = timeOf(e.oldest), timeOf(e.oldestDead)
-	}
+	e.oldest, e.oldestDead = older(e.oldest, t.oldest), older(e.oldestDead, t.oldestDead)
 }
 
 func older(a, b event.Time) event.Time {
@@ -97,10 +107,7 @@ func timeOf(t event.Time) *time.Time {
 }
 
 // newEntity returns an entity without counts.
-func newEntity(e *Entry) entity {
-	return entity{id: e.ID, hosts: e.Hosts, lower: strings.ToLower(e.Path), Entity: rows.Entity{
-		Path: e.Path, Kind: strings.ToLower(e.Kind.String()), CreatedAt: e.CreatedAt.Std().UTC(), UpdatedAt: e.UpdatedAt.Std().UTC(), AccessedAt: timeOf(e.AccessedAt)}}
-}
+func newEntity(e *Entry) entity { return entity{Entry: e, lower: strings.ToLower(e.Path)} }
 
 // place is a slice and the index of its entity.
 type place struct {
@@ -114,8 +121,8 @@ func countAll(ctx context.Context, src Source, all []entity) error {
 	defer cancel()
 	hosted := map[byte][]place{}
 	for i := range all {
-		for number, host := range all[i].hosts {
-			hosted[host] = append(hosted[host], place{i, event.Slice{Entity: all[i].id, Partition: uint8(number)}})
+		for number, host := range all[i].Hosts {
+			hosted[host] = append(hosted[host], place{i, event.Slice{Entity: all[i].ID, Partition: uint8(number)}})
 		}
 	}
 	answers := make(chan partitionCounts, len(hosted))
@@ -132,8 +139,8 @@ func countAll(ctx context.Context, src Source, all []entity) error {
 		switch {
 		case errors.Is(answer.err, ErrAway):
 			for _, p := range places[len(answer.counts):] {
-				if e := &all[p.of]; !slices.Contains(e.Missing, int(answer.partition)) {
-					e.Missing = append(e.Missing, int(answer.partition))
+				if e := &all[p.of]; !slices.Contains(e.missing, int(answer.partition)) {
+					e.missing = append(e.missing, int(answer.partition))
 				}
 			}
 		case answer.err != nil:
