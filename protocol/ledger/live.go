@@ -40,11 +40,17 @@ func live(name string, parameters []string, answer func(*call, context.Context) 
 		if !c.h.live.acquire(ctx, liveWait) {
 			return nil, errManyLive
 		}
+		answered := false
+		defer func() {
+			if !answered { // also after a panic
+				c.h.live.Release()
+			}
+		}()
 		value, err := answer(c, ctx)
 		if err != nil {
-			c.h.live.Release()
 			return nil, unanswerable(err)
 		}
+		answered = true
 		return &liveAnswer{value}, nil
 	}}
 }
