@@ -195,14 +195,14 @@ func TestQueriesRefused(t *testing.T) {
 		if r.isQuestion() {
 			right = sign("sb://"+host, "auditor", readKey)
 		}
-		fragment := "no parameter \"state\"; its arguments are in its path and body"
+		fragment := "no parameter \"colour\"; its arguments are in its path and body"
 		switch {
 		case r.isQuestion():
-			fragment = "has no argument \"state\""
+			fragment = "has no argument \"colour\""
 		case r.takesQuery():
-			fragment = "no parameter \"state\"; it takes " + strings.Join(r.parameters, ", ")
+			fragment = "no parameter \"colour\"; it takes " + strings.Join(r.parameters, ", ")
 		}
-		a.refused(a.do(r.method, path+"?state=fenced", "", "Authorization", right), 400, "invalid", fragment)
+		a.refused(a.do(r.method, path+"?colour=blue", "", "Authorization", right), 400, "invalid", fragment)
 		for _, query := range []string{"?since=%zz", "?since=-1m;until=now"} {
 			a.refused(a.do(r.method, path+query, "", "Authorization", right), 400, "invalid", "The query of the request cannot be read")
 		}
