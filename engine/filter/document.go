@@ -241,7 +241,7 @@ func jsonValue(text []byte) event.Value {
 // no digit is lost. One with too many digits for that is a double.
 func jsonNumber(text []byte) event.Value {
 	const most = 20 // bytes of a long
-	if len(text) <= most && bytes.IndexAny(text, ".eE") < 0 {
+	if len(text) <= most && !bytes.ContainsAny(text, ".eE") {
 		if n, err := strconv.ParseInt(string(text), 10, 64); err == nil {
 			return longValue(n)
 		}
