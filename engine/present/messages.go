@@ -1,6 +1,7 @@
 package present
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,21 +155,18 @@ func statesOf(name string) ([]index.State, error) {
 
 // partition adds the rows of one partition. It sets next if the answer is full.
 func (s *scan) partition(ctx context.Context, host int, slice event.Slice, q event.SubQueue, from event.SequenceNumber) error {
-	state, err := s.n.src.Snapshot(ctx, host)
-	if err != nil {
-		return err
-	}
-	defer state.Close()
-	s.reader.partition = host
-	for m := range state.All(slice, q, from) {
-		s.m = m
-		if s.isOver(ctx) || !s.take(ctx, &s.m) {
-			s.answer.Next = uint64(m.Sequence)
-			break
+	err := s.n.snapshot(ctx, host, func(state *index.Snapshot) {
+		s.reader.partition = host
+		for m := range state.All(slice, q, from) {
+			s.m = m
+			if s.isOver(ctx) || !s.take(ctx, &s.m) {
+				s.answer.Next = uint64(m.Sequence)
+				break
+			}
+			s.answer.Scanned++
 		}
-		s.answer.Scanned++
-	}
-	return ctx.Err()
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
 // isOver reports whether the answer has to be given now. One message at least is always scanned.
