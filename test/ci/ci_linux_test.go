@@ -28,7 +28,7 @@ type machine struct {
 	dir, bin string
 }
 
-// newMachine is one that has Go, make and what else is named.
+// newMachine is one that has Go, make, curl and what else is named.
 
 func newMachine(t *testing.T, installed ...string) machine {
 	t.Helper()
@@ -38,7 +38,7 @@ func newMachine(t *testing.T, installed ...string) machine {
 		t.Fatal(err)
 	}
 	err = errors.Join(os.Mkdir(filepath.Join(m.dir, ".ci"), 0o700), os.WriteFile(filepath.Join(m.dir, ".ci/run"), script, 0o700))
-	for _, name := range append([]string{"go", "make", "sudo", "apt-get"}, installed...) {
+	for _, name := range append([]string{"go", "make", "curl", "sudo", "apt-get"}, installed...) {
 		err = errors.Join(err, os.WriteFile(filepath.Join(m.bin, name), []byte(noting), 0o700))
 	}
 	err = errors.Join(err, os.WriteFile(filepath.Join(m.bin, "id"), []byte("#!/bin/sh\necho 1000\n"), 0o700))
