@@ -55,6 +55,16 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// In CSV a number is the number that JSON has, not the text for people.
+func TestNumberInCSV(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	rate := print.Object{print.Named("rate", Shown{"2000000/s", 2e6}), print.Named("other", Shown{"2.7/s", 2.7})}
+	if err := New(&out, nil, CSV).Said("", rate); err != nil || out.String() != "rate,other\n2000000,2.7\n" {
+		t.Errorf("%v: %q", err, &out)
+	}
+}
+
 // A format that a command does not support is a usage error that names the supported formats.
 func TestFlag(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package output
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -107,13 +108,17 @@ func each(r print.Object, text func(*print.Field) string) []string {
 func nameOf(f *print.Field) string { return f.Name }
 
 // csvOf returns a value in CSV: the value for programs, except that a list has the form for people.
+// A number has no exponent.
 func csvOf(f *print.Field) string {
 	v := f.Value()
 	if s, ok := v.(Shown); ok {
-		switch v = s.Value; v.(type) {
+		switch n := s.Value.(type) {
 		case nil:
 			return ""
 		case string, bool:
+			v = n
+		case float64:
+			return strconv.FormatFloat(n, 'f', -1, 64)
 		default:
 			v = s.Text
 		}
