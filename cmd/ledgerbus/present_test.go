@@ -135,7 +135,7 @@ func TestUntil(t *testing.T) {
 		code      int
 		text      string
 	}{
-		{"orders.messages = 6 AND orders.locked = 1 and orders.deferred = 1 AND orders.dead = 1 AND orders.scheduled = 1", 0, ""},
+		{"orders.messages = 6 AND orders.locked = 1 and orders.deferred = 1 AND orders.dead = 1 AND orders.deadLetter = 1 AND orders.scheduled = 1", 0, ""},
 		{"orders/$dlq.messages = 1 AND orders.size > 0 AND orders.transfer = 0 AND orders.transferdead = 0 AND orders.active <> 0", 0, ""},
 		{"ORDERS.messages >= 7", 1, "not true within 10ms: ORDERS.messages >= 7 (it is 6)"},
 		{"orders.mesages = 0", 2, `unknown count "mesages"; the counts are messages, active,`},

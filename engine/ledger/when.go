@@ -34,6 +34,9 @@ var metrics = []struct {
 	{"size", func(c *count) int { return int(c.Bytes) }},
 }
 
+// longNames are the names that lists of entities have for some of the metrics, in lower case.
+var longNames = map[string]string{"deadletter": "dead", "transferdeadletter": "transferdead", "sizebytes": "size"}
+
 // ofSubQueue are the counts that a sub-queue has.
 var ofSubQueue = []string{"messages", "locked", "deferred"}
 
@@ -94,6 +97,9 @@ func parseTerms(text string) (terms []term, err error) {
 		t := term{Comparison: Comparison{Count: strings.ToLower(m[2]), Compare: m[3]}}
 		if t.Path, t.Queue, err = place(m[1]); err != nil {
 			return nil, err
+		}
+		if name, ok := longNames[t.Count]; ok {
+			t.Count = name
 		}
 		for _, k := range metrics {
 			if k.name == t.Count {
