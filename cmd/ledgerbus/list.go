@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func listPresent(c *cli.Context, kind event.EntityKind) error {
 		if err != nil {
 			return err
 		}
-		return printEntities(output.Of(c), found, at)
+		return printEntities(output.Of(c), found, at, q.Sort)
 	})
 }
 
@@ -64,11 +65,17 @@ func entitiesOf(ctx context.Context, of presence, q rows.Query, most int) (found
 // presentColumns are the columns of the table of entities with their counts.
 var presentColumns = []string{"name", "active", "locked", "deferred", "scheduled", "deadLetter", "transfer", "oldest", "oldestDeadLetter", "received", "delivered", "completed"}
 
-// printEntities prints entities with their counts at a time.
-func printEntities(p *output.Printer, found []rows.Entity, at time.Time) error {
-	columns := presentColumns
+// printEntities prints entities with their counts at a time. A table also has the column that they
+// are sorted by.
+func printEntities(p *output.Printer, found []rows.Entity, at time.Time, sort string) error {
+	columns := slices.Clone(presentColumns)
 	if len(found) > 0 && found[0].Rates == nil {
 		columns = columns[:len(columns)-3]
+	}
+	for _, f := range presentRow(&rows.Entity{}, at) {
+		if strings.EqualFold(f.Name, sort) && !slices.Contains(columns, f.Name) {
+			columns = append(columns, f.Name)
+		}
 	}
 	if err := output.Rows(p, found, func(e rows.Entity) print.Object { return presentRow(&e, at) }, columns...); err != nil {
 		return err

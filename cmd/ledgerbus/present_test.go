@@ -91,6 +91,11 @@ func TestTop(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	checkOutput(t, r.out, `Z  ledgerbus .*, up .* connection`, `healthy: no lasting condition\n`, `with 19 messages`, `oldest message: `, `\norders +4 +1 +1 +1 +1 `)
+	r = execute(t, broker, "", "top", "--sort", "MESSAGES", "--top", "1")
+	if r.code != 0 {
+		t.Fatalf("%+v", r)
+	}
+	checkOutput(t, r.out, `NAME .* MESSAGES *\n`, `parts .* 9 *\n`)
 }
 
 // TestPresentUsage: invalid questions end with exit code 2 and name what exists.

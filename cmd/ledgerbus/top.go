@@ -75,7 +75,7 @@ func drawTop(ctx context.Context, w io.Writer, of presence, q rows.Query) error 
 		fmt.Fprintln(w, output.OneLine(line))
 	}
 	fmt.Fprintln(w)
-	return printEntities(output.New(w, w, output.Text), page.Entities, page.At)
+	return printEntities(output.New(w, w, output.Text), page.Entities, page.At, q.Sort)
 }
 
 // topLines describes the state of a namespace, from its health to its work.
