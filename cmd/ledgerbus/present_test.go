@@ -66,6 +66,9 @@ func TestPresent(t *testing.T) {
 	checkOutput(t, want[0], `"name":"orders","kind":"queue","messages":6,"active":4,"locked":1,"deferred":1,"scheduled":1,"deadLetter":1,"transfer":0,"transferDeadLetter":0`, `"oldest":"20`, `"oldestDeadLetter":"20`)
 	checkOutput(t, want[2], `^\{"name":"parts","kind":"queue","messages":9`)
 	checkOutput(t, want[4], `^\{"session":"a","active":2,.*\n\{"session":"b","active":1`)
+	if strings.Contains(want[4], `":""`) {
+		t.Errorf("sessions have empty values: %s", want[4])
+	}
 	stop()
 	for i, q := range questions {
 		r := execute(t, "", "", append(q, "--data", data)...)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -61,13 +62,21 @@ func printSessions(p *output.Printer, list *rows.Sessions) error {
 		fmt.Fprintf(p.Notes, "partition %d does not serve; its sessions are missing\n", id)
 	}
 	return output.Rows(p, list.Sessions, func(s rows.Session) print.Object {
-		holder := ""
+		holder := output.Shown{}
 		if h := s.Holder; h != nil {
-			holder = fmt.Sprintf("%s %s connection %d", h.Remote, h.Client, h.Connection)
+			holder = output.Shown{Text: fmt.Sprintf("%s %s connection %d", h.Remote, h.Client, h.Connection), Value: h}
 		}
 		return print.Object{
 			print.Named("session", s.ID), print.Named("active", s.Active), print.Named("locked", s.Locked),
-			print.Named("lockedUntil", when(s.LockedUntil)), print.Named("stateSize", s.StateSize), print.Named("stateSetAt", when(s.StateSetAt)), print.Named("holder", holder),
+			print.Named("lockedUntil", timeOrNone(s.LockedUntil)), print.Named("stateSize", s.StateSize), print.Named("stateSetAt", timeOrNone(s.StateSetAt)), print.Named("holder", holder),
 		}
 	})
+}
+
+// timeOrNone returns a time as a value that JSON omits if there is none.
+func timeOrNone(t *time.Time) output.Shown {
+	if t == nil {
+		return output.Shown{}
+	}
+	return output.Shown{Text: when(t), Value: when(t)}
 }
