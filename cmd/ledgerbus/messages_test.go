@@ -24,6 +24,7 @@ func TestMessagesCommand(t *testing.T) {
 		{"messages orders --from 3 --bodies", "text", "", 0},
 		{"messages orders --where body.order.id>'x'", "NUMBER", "messages for which the condition could not be evaluated: 2; message 1: A number and a string cannot be ordered.", 0},
 		{"messages orders --where stat='x'", "", "unknown column stat; the columns are sequenceNumber, state, ", 2},
+		{"messages orders --where state=\"x\"", "", "body.NAME; a text is in single quotes", 2},
 		{"messages orders --state dead", "", "unknown state", 2},
 		{"messages orders --top -1", "", "--top must not be negative", 2},
 		{"messages", "", "messages takes the path", 2},

@@ -174,8 +174,11 @@ func (p *parser) rowProperty(t token) *expr {
 		for e.op = opMember; ok; name, ok = p.member() {
 			e.path = append(e.path, name)
 		}
+		if p.tok.kind == tokenDelimited {
+			p.fail(p.tok.pos, "unexpected %s; a point precedes each member and each number of an element, as in body.items.0.sku", &p.tok)
+		}
 	default:
-		p.fail(t.pos, "%s is none of sys, user and body", t.text)
+		p.fail(t.pos, "%s is none of sys, user and body; for a member of a JSON body write body.NAME", t.text)
 	}
 	return e
 }
@@ -199,7 +202,7 @@ func (c *compiler) resolveRow(e *expr, n *node) {
 	switch n.op {
 	case opColumn:
 		if n.a = c.column(e.name); n.a < 0 {
-			c.fail(e.pos, "unknown column %s; the columns are %s; properties of the message are sys.NAME and user.NAME, and members of a JSON body are body.NAME",
+			c.fail(e.pos, "unknown column %s; the columns are %s; properties of the message are sys.NAME and user.NAME, and members of a JSON body are body.NAME; a text is in single quotes",
 				quoteName(e.name), columnNames(c.columns))
 		}
 	case opMember:
