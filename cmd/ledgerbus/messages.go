@@ -71,6 +71,7 @@ type messagePrinter struct {
 
 	table     []rows.Message // rows that wait for the others
 	shown     int
+	scanned   int
 	undecided int
 	reason    string // for the first of them
 	missing   []int
@@ -100,6 +101,7 @@ func (p *messagePrinter) print(ctx context.Context, of presence, q rows.Messages
 // page prints the rows of a page.
 func (p *messagePrinter) page(page *rows.Messages) error {
 	p.shown += len(page.Messages)
+	p.scanned += page.Scanned
 	if p.undecided == 0 {
 		p.reason = page.UndecidedReason
 	}
@@ -161,8 +163,11 @@ func (p *messagePrinter) end(next uint64) error {
 	if p.undecided > 0 {
 		fmt.Fprintf(p.Notes, "messages for which the condition could not be evaluated: %d; %s\n", p.undecided, output.OneLine(p.reason))
 	}
-	if next != 0 {
-		fmt.Fprintf(p.Notes, "%d messages are shown and more may follow: add --from %d to go on, or --top 0 for all\n", p.shown, next)
+	switch {
+	case next != 0:
+		fmt.Fprintf(p.Notes, "%s shown, and more may follow: add --from %d to go on, or --top 0 for all\n", plural(p.shown, "message"), next)
+	case p.shown == 0:
+		fmt.Fprintf(p.Notes, "no message found; %d scanned\n", p.scanned)
 	}
 	return nil
 }

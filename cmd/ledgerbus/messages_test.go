@@ -19,8 +19,8 @@ func TestMessagesCommand(t *testing.T) {
 	}{
 		{"messages orders --where body.order.id=4712 -o json", `{"sequenceNumber":2,"state":"active",`, "", 0},
 		{"messages orders --where body.order.id=4712 -o csv", "sequenceNumber,state,enqueuedTime,", "", 0},
-		{"messages orders --where body.order.id=1", "NUMBER  STATE", "", 0},
-		{"messages orders --top 1", "1  active", "1 messages are shown and more may follow: add --from 2 to go on, or --top 0 for all", 0},
+		{"messages orders --where body.order.id=1", "NUMBER  STATE", "no message found; ", 0},
+		{"messages orders --top 1", "1  active", "1 message shown, and more may follow: add --from 2 to go on, or --top 0 for all", 0},
 		{"messages orders --from 3 --bodies", "text", "", 0},
 		{"messages orders --where body.order.id>'x'", "NUMBER", "messages for which the condition could not be evaluated: 2; message 1: A number and a string cannot be ordered.", 0},
 		{"messages orders --where stat='x'", "", "unknown column stat; the columns are sequenceNumber, state, ", 2},
