@@ -26,8 +26,10 @@ func untilCommand() *cli.Command {
 		ArgsUsage: "CONDITION",
 		Description: "For scripts. A condition compares counts of entities, as in ledgerbus when: messages, active, dead, scheduled,\n" +
 			"transfer, transferdead, locked, deferred, size. The exit code is 0 as soon as all comparisons are true at one\n" +
-			"look, and 1 if they are not within the timeout. Counts contain only what is durable.\n\n" +
-			"   ledgerbus until 'orders.messages = 0' --timeout 30s\n" +
+			"look, and 1 if they are not within the timeout or the broker does not answer. Counts contain only what is\n" +
+			"durable. Messages includes dead-lettered and scheduled messages, active includes locked and deferred ones: a\n" +
+			"queue is drained when its active is 0.\n\n" +
+			"   ledgerbus until 'orders.active = 0' --timeout 30s\n" +
 			"   ledgerbus until 'orders.active >= 10 AND orders/$dlq.messages = 0'",
 		Flags: connectionFlags(&cli.GenericFlag{Name: "timeout", Usage: "how long to wait, such as 90s or 10m, or unlimited", Value: &quantity.DurationFlag{Value: time.Minute, Takes: quantity.Durations{Unlimited: true}}}),
 		Action: func(c *cli.Context) error {
