@@ -49,7 +49,7 @@ func unverified(err error) *refusal {
 	const status = http.StatusUnauthorized
 	switch {
 	case errors.Is(err, caller.ErrNoToken):
-		return refuse(status, "Missing Authorization header; send a shared access signature of a rule with the right Manage, a bearer token, or the name and key of a rule (Basic).")
+		return refuse(status, "Missing Authorization header; send a shared access signature or the name and key (Basic) of an access rule of the namespace, or a bearer token.")
 	case errors.Is(err, caller.ErrPlain):
 		return refuse(status, "Basic authentication is accepted only over TLS and on loopback; elsewhere others could read the key.")
 	case errors.Is(err, caller.ErrAddress):
