@@ -109,7 +109,7 @@ func setKnown(into *filter.Message, m *index.Message) {
 func newContent(m *filter.Message) *rows.Content {
 	text := func(p filter.SystemProperty) *string {
 		if v := &m.System[p]; v.Type == event.String {
-			return &v.Text
+			return new(v.Text) // the next message overwrites m
 		}
 		return nil
 	}

@@ -159,6 +159,24 @@ func TestMessagesShow(t *testing.T) {
 	}
 }
 
+// Each row keeps the properties of its own message.
+func TestMessagesShowTheirOwnProperties(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := event.Slice{Entity: f.entity(event.Queue, "orders", 1)}
+	f.send(1, s, "one")
+	f.send(1, s, "two")
+	page, err := New(f, time.Now).ReadWith(func() Reader { return plainReader{} }).Messages(t.Context(), rows.MessagesQuery{Entity: "orders", Bodies: true})
+	if err != nil || len(page.Messages) != 2 {
+		t.Fatalf("%+v, %v", page, err)
+	}
+	for i, want := range []string{"Sone", "Stwo"} {
+		if got := *page.Messages[i].Content.Subject; got != want {
+			t.Errorf("message %d has the subject %s; want %s", page.Messages[i].SequenceNumber, got, want)
+		}
+	}
+}
+
 // A message that cannot be read is named in its row, and counted where a condition needs it.
 func TestMessagesUnread(t *testing.T) {
 	t.Parallel()
