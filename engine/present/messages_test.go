@@ -2,16 +2,19 @@ package present
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine/filter"
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
+	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
 
@@ -202,6 +205,34 @@ func TestMessagesUnread(t *testing.T) {
 	if err != nil || len(page.Messages) != 0 || !slices.Equal(page.Missing, []int{1}) {
 		t.Errorf("%+v, %v", page, err)
 	}
+}
+
+// stalled is a source whose partition 1 does not answer.
+type stalled struct{ *fake }
+
+func (s stalled) Snapshot(ctx context.Context, partition int) (*index.Snapshot, error) {
+	if partition == 1 {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return s.fake.Snapshot(ctx, partition)
+}
+
+// A partition that does not answer within a second is missing, and does not keep the answer from
+// having the others.
+func TestMessagesOfStalledPartition(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		id := f.entity(event.Queue, "carts", 1, 0)
+		f.put(1, id, 0, start, 1)
+		f.put(0, id, 1, start, 2)
+		began := time.Now()
+		page, err := New(stalled{f}, func() time.Time { return began }).Messages(t.Context(), rows.MessagesQuery{Entity: "carts"})
+		if err != nil || len(page.Messages) != 2 || !slices.Equal(page.Missing, []int{1}) || time.Since(began) != time.Second {
+			t.Errorf("%+v, %v after %v", page, err, time.Since(began))
+		}
+	})
 }
 
 // TestMessagesPages: pages of a partitioned entity continue where the last one ended, while
