@@ -141,6 +141,20 @@ func (c *Condition) MatchMessage(m *Message, body []byte) (bool, error) {
 	}
 	c.machine.view.look(m)
 	c.machine.document.look(body)
+	return c.matchRest()
+}
+
+// MatchUnread does the same for a message that cannot be read: each property, each member, and
+// whether it exists, is unknown.
+func (c *Condition) MatchUnread() (bool, error) {
+	c.machine.view.look(&c.empty)
+	c.machine.document.look(nil)
+	c.machine.unread = true
+	defer func() { c.machine.unread = false }()
+	return c.matchRest()
+}
+
+func (c *Condition) matchRest() (bool, error) {
 	ok, err := c.isTrue(needsProperties)
 	if ok {
 		ok, err = c.isTrue(needsBody)

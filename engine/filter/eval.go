@@ -30,6 +30,7 @@ type machine struct {
 	// of a condition on rows
 	row      []event.Value
 	document *document
+	unread   bool // nothing but the row is known
 }
 
 // begin prepares the machine for a message and one rule.
@@ -91,7 +92,11 @@ func (m *machine) condition(p *program, i int32) truth {
 	case opLike:
 		return m.like(p, n)
 	case opIsNull:
-		return truthOf((m.eval(p, n.a).Type == event.Null) != n.not)
+		v := m.eval(p, n.a)
+		if m.unread && p.nodes[n.a].op != opColumn {
+			return unknown
+		}
+		return truthOf((v.Type == event.Null) != n.not)
 	case opExists:
 		return m.exists(&p.nodes[n.a])
 	case opNot:
@@ -222,6 +227,9 @@ func escapeOf(text string) (rune, bool) {
 }
 
 func (m *machine) exists(n *node) truth {
+	if m.unread && n.op != opColumn {
+		return unknown
+	}
 	switch n.op {
 	case opUser:
 		return truthOf(m.view.find(n.name, n.hash) >= 0)

@@ -222,7 +222,11 @@ func (s *scan) matches(ctx context.Context, m *index.Message) bool {
 	if ok && s.where.ReadsBodies() && unread == "" {
 		body, _, unread = s.reader.body(ctx)
 	}
-	if ok {
+	switch {
+	case !ok:
+	case unread != "":
+		ok, err = s.where.MatchUnread()
+	default:
 		ok, err = s.where.MatchMessage(properties, body)
 	}
 	if err != nil {

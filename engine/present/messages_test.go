@@ -200,6 +200,18 @@ func TestMessagesUnread(t *testing.T) {
 	if err != nil || numbered(&page) != "8" || page.Undecided != 2 || !strings.HasPrefix(page.UndecidedReason, "message 1: its body is no longer kept") {
 		t.Errorf("%+v, %v", page, err)
 	}
+	for where, want := range map[string]string{
+		"body.n IS NULL":                            "9",
+		"body.n IS NOT NULL":                        "2 3 4 5 8",
+		"user.x IS NULL AND state = 'active'":       "8",
+		"NOT EXISTS(body.x) AND NOT EXISTS(user.x)": "2 3 4 5 8",
+		"size > 0 OR body.n = 1":                    "1 2 3 4 5 8 9",
+		"sessionId IS NULL OR body.n IS NULL":       "1 2 3 4 5 9",
+	} {
+		if page, err := n.Messages(t.Context(), rows.MessagesQuery{Entity: "orders", Where: where}); err != nil || numbered(&page) != want {
+			t.Errorf("%s: %+v, %v; want %s", where, page, err, want)
+		}
+	}
 	f.away[1] = true
 	page, err = n.Messages(t.Context(), rows.MessagesQuery{Entity: "orders"})
 	if err != nil || len(page.Messages) != 0 || !slices.Equal(page.Missing, []int{1}) {
