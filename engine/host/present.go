@@ -86,9 +86,9 @@ func (p *presentState) Body(_ context.Context, partition int, b event.Blob, dst 
 	return n, away(partition, err)
 }
 
-// away marks the errors of a partition that does not serve.
+// away marks the errors of a partition that does not serve, or stopped before it answered.
 func away(partition int, err error) error {
-	if refused := (*engine.Error)(nil); errors.As(err, &refused) && refused.Code == engine.Busy {
+	if refused := (*engine.Error)(nil); errors.As(err, &refused) && refused.Code == engine.Busy || errors.Is(err, engine.ErrUnknown) {
 		return fmt.Errorf("partition %d: %w: %w", partition, present.ErrAway, err)
 	}
 	return err

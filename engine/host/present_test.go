@@ -58,8 +58,19 @@ func TestPresentOfFullDisk(t *testing.T) {
 		if s, err := n.Present().Snapshot(ctx, host); s != nil || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a snapshot that is not durable: %v, %v", s, err)
 		}
+		var stopped rows.Now
+		asked := make(chan error, 1)
+		go func() {
+			var err error
+			stopped, err = present.New(n.Present(), time.Now).Now(t.Context())
+			asked <- err
+		}()
+		synctest.Wait()
 		if err := n.Close(); !errors.Is(err, log.ErrNoRoom) {
 			t.Errorf("stopped with %v", err)
+		}
+		if err := <-asked; err != nil || !slices.Contains(stopped.Missing, host) {
+			t.Errorf("a partition that stops meanwhile: %+v, %v", stopped, err)
 		}
 		if err := n.Present().Look(t.Context(), host, func(*index.Index) {}); !errors.Is(err, present.ErrAway) {
 			t.Errorf("a partition that has stopped: %v", err)
