@@ -197,6 +197,10 @@ func (s *scan) take(ctx context.Context, m *index.Message) bool {
 		s.reader.fill(ctx, &row)
 	}
 	size := sizeOf(&row)
+	if size > rows.MaxBytes-reservedBytes {
+		row.Content, row.Unread = nil, "it does not fit into an answer"
+		size = sizeOf(&row)
+	}
 	if s.size+size > rows.MaxBytes-reservedBytes && len(s.answer.Messages) > 0 {
 		return false
 	}

@@ -348,6 +348,31 @@ func TestMessagesSize(t *testing.T) {
 	}
 }
 
+// manyReader reads messages with many properties whose names need escapes.
+type manyReader struct{ plainReader }
+
+func (manyReader) Properties(_ []byte, _ [][]byte, into *filter.Message) error {
+	into.Reset()
+	for i := range 21_000 {
+		into.User = append(into.User, event.Property{Name: string([]byte{byte(1 + i%25), byte(1 + i/25%25), byte(1 + i/625)}), Value: number(1 << 62)})
+	}
+	return nil
+}
+
+// A message that would not fit into an answer alone is named as such.
+func TestMessageTooLargeForAnswer(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s := event.Slice{Entity: f.entity(event.Queue, "orders", 1)}
+	f.send(1, s, strings.Repeat("\x00", 200_000))
+	f.send(1, s, "small")
+	page, err := New(f, func() time.Time { return time.Unix(0, 0) }).ReadWith(func() Reader { return manyReader{} }).Messages(t.Context(), rows.MessagesQuery{Entity: "orders", Bodies: true})
+	text, _ := json.Marshal(page)
+	if err != nil || len(text) > rows.MaxBytes || numbered(&page) != "1 2" || page.Messages[0].Unread == "" || page.Messages[1].Content == nil {
+		t.Errorf("%d bytes, messages %s, %v", len(text), numbered(&page), err)
+	}
+}
+
 // TestReadsMessages: columns alone need no right to read bodies.
 func TestReadsMessages(t *testing.T) {
 	t.Parallel()
