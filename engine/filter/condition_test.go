@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -200,6 +201,32 @@ func TestConditionAllocates(t *testing.T) {
 	}
 }
 
+// A condition that looks through a large body again and again ends with an error.
+func TestConditionOnLargeBodyEnds(t *testing.T) {
+	t.Parallel()
+	body := []byte(`{"a":[` + strings.Repeat("1,", 8<<20) + `1]}`)
+	for _, c := range []struct {
+		members int
+		fails   bool
+	}{{3, false}, {50, true}} {
+		var terms []string
+		for i := range c.members {
+			terms = append(terms, fmt.Sprintf("body.b%d = 1", i))
+		}
+		condition, err := NewCondition(strings.Join(terms, " OR "), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = condition.MatchRow(nil)
+		if err == nil {
+			_, err = condition.MatchMessage(nil, body)
+		}
+		if (err != nil) != c.fails {
+			t.Errorf("%d members: %v", c.members, err)
+		}
+	}
+}
+
 // FuzzCondition: no text panics, and a text that parses prints to a text with the same tree.
 func FuzzCondition(f *testing.F) {
 	for _, s := range []string{"body.order.items.0.[a b] = 1 AND NOT state IN ('a', 'b')", "EXISTS(body.x) OR enqueuedTime > '2024-01-01'", "sys.To LIKE user.[a]"} {
@@ -245,7 +272,7 @@ func FuzzDocument(f *testing.F) {
 			t.Fatal("the path is there twice")
 		}
 		d.look(body)
-		got := *d.member(at)
+		got := *d.member(at, &machine{steps: maxSteps})
 		if !utf8.Valid(body) || strings.Contains(strings.ToLower(string(body)), `\ud`) {
 			return // what is no UTF-8 is replaced by encoding/json
 		}

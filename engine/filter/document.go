@@ -13,6 +13,10 @@ import (
 // body counts as no JSON.
 const maxNesting = 1000
 
+// bytesPerStep is the number of bytes of an object or array that are looked through in one step of
+// an evaluation. So ten members of the largest body can be read, and any of a body of 16 KiB.
+const bytesPerStep = 16 << 10
+
 // document is the body of the message for which a condition is evaluated. It is read when the
 // condition first asks for a member.
 type document struct {
@@ -70,8 +74,9 @@ func (d *document) look(text []byte) {
 	}
 }
 
-// member returns the member of a path.
-func (d *document) member(at int32) *member {
+// member returns the member of a path. Each object or array on the path is read up to its end,
+// which costs the machine steps.
+func (d *document) member(at int32, by *machine) *member {
 	m := &d.values[at]
 	if m.known {
 		return m
@@ -88,6 +93,9 @@ func (d *document) member(at int32) *member {
 	}
 	text := d.text
 	for _, name := range d.paths[at] {
+		if !by.charge(len(text) / bytesPerStep) {
+			return m
+		}
 		if text = child(text, name); text == nil {
 			return m
 		}

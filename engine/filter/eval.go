@@ -238,7 +238,7 @@ func (m *machine) exists(n *node) truth {
 	case opColumn:
 		return truthOf(m.row[n.a].Type != event.Null)
 	case opMember:
-		return truthOf(m.document.member(n.a).exists)
+		return truthOf(m.document.member(n.a, m).exists)
 	}
 	m.fail(noSystemText, n.name)
 	return unknown
@@ -267,7 +267,7 @@ func (m *machine) eval(p *program, i int32) event.Value {
 	case opColumn:
 		return m.row[n.a]
 	case opMember:
-		return m.document.member(n.a).value
+		return m.document.member(n.a, m).value
 	case opNamed:
 		return m.named(m.eval(p, n.a))
 	case opNewID:
