@@ -356,6 +356,7 @@ func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := watched(t)
+		b.receives(1, 0, 20)
 		began := time.Now()
 		clock := &clockedBroker{fakeBroker: b, began: began}
 		n := New(clock, time.Now)
@@ -365,7 +366,6 @@ func TestWatch(t *testing.T) {
 			defer close(done)
 			n.Watch(ctx)
 		}()
-		b.receives(1, 0, 20)
 		time.Sleep(sampleEvery + time.Millisecond)
 		e, err := n.Entity(t.Context(), "a")
 		if err != nil || e.Rates == nil || e.Rates.Received != 4 {
