@@ -1,7 +1,9 @@
 package index
 
 import (
+	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -87,16 +89,64 @@ func (s *Snapshot) Browse(id event.Slice, q event.SubQueue, from event.SequenceN
 // all, for callers with one question to a snapshot.
 func (s *Snapshot) All(id event.Slice, q event.SubQueue, from event.SequenceNumber) iter.Seq[Message] {
 	return func(yield func(Message) bool) {
-		for _, k := range s.slices.all() {
-			if *k == nil || (*k).id != id {
-				continue
-			}
-			(*k).rows.root.each(from, func(p place) bool {
-				return p.row().marks.subQueue() != q || yield((*k).describe(p, &s.schedule, &s.locks))
-			})
+		k := s.find(id)
+		if k == nil {
 			return
 		}
+		k.rows.root.each(from, func(p place) bool {
+			return p.row().marks.subQueue() != q || yield(k.describe(p, &s.schedule, &s.locks))
+		})
 	}
+}
+
+// find returns the kept part of a slice, without a map of all; nil: there is none.
+func (s *Snapshot) find(id event.Slice) *keptSlice {
+	for _, k := range s.slices.all() {
+		if *k != nil && (*k).id == id {
+			return *k
+		}
+	}
+	return nil
+}
+
+// FirstSessions returns the first n sessions of a slice after an id, by id, and the number of all
+// sessions of the slice. nil is before every id.
+func (s *Snapshot) FirstSessions(id event.Slice, after *string, n int) (first []Session, total int) {
+	k := s.find(id)
+	if k == nil || k.names == nil {
+		return nil, 0
+	}
+	name := func(slot uint32) string { return k.names.records.at(slot).id }
+	var slots []uint32 // of the first ones, by id
+	for slot, r := range k.names.records.all() {
+		if !r.there {
+			continue
+		}
+		total++
+		if after != nil && r.id <= *after || len(slots) == n && r.id > name(slots[n-1]) {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(slots, r.id, func(slot uint32, id string) int { return cmp.Compare(name(slot), id) })
+		if slots = slices.Insert(slots, at, slot); len(slots) > n {
+			slots = slots[:n]
+		}
+	}
+	places := make([]int32, k.names.records.end) // indexes into first, by slot, from 1
+	for i, slot := range slots {
+		first = append(first, k.names.describe(slot, &s.locks))
+		places[slot] = int32(i + 1)
+	}
+	k.rows.root.each(0, func(p place) bool {
+		switch r := p.row(); {
+		case r.session == 0 || places[r.session] == 0:
+		case r.deliverable():
+			first[places[r.session]-1].Active++
+		case r.locked():
+			first[places[r.session]-1].Locked++
+		}
+		return true
+	})
+	return first, total
 }
 
 // Sessions returns the sessions of a slice, by id.

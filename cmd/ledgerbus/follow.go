@@ -139,14 +139,14 @@ func (r *pollLoop) run(ctx context.Context, round func() error) error {
 		began := time.Now()
 		err := round()
 		rest := r.every - time.Since(began)
-		switch e := (*admin.Error)(nil); {
+		switch {
 		case ctx.Err() != nil:
 			return nil // received events have been printed
 		case r.once:
 			return err
 		case err == nil:
 			patience = r.every
-		case errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid":
+		case isUnavailable(err):
 			if patience = min(2*patience, mostRest); patience >= time.Second {
 				fmt.Fprintf(r.notes, "%s: %s; retrying in %v\n", r.what, output.OneLine(err.Error()), patience)
 			}
@@ -162,4 +162,10 @@ func (r *pollLoop) run(ctx context.Context, round func() error) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// isUnavailable reports whether a request failed because the broker does not answer, or is busy.
+func isUnavailable(err error) bool {
+	e := (*admin.Error)(nil)
+	return errors.As(err, &e) && (e.Status == 0 || e.Status == 503) && e.Code != "invalid"
 }

@@ -63,7 +63,7 @@ func entitiesOf(ctx context.Context, of presence, q rows.Query, most int) (found
 }
 
 // presentColumns are the columns of the table of entities with their counts.
-var presentColumns = []string{"name", "active", "locked", "deferred", "scheduled", "deadLetter", "transfer", "oldest", "oldestDeadLetter", "received", "delivered", "completed"}
+var presentColumns = []string{"name", "status", "active", "locked", "deferred", "scheduled", "deadLetter", "oldest", "received", "delivered", "completed"}
 
 // printEntities prints entities with their counts at a time. A table also has the column that they
 // are sorted by.
@@ -96,7 +96,7 @@ func printEntities(p *output.Printer, found []rows.Entity, at time.Time, sort st
 // programs see when they were enqueued.
 func presentRow(e *rows.Entity, at time.Time) print.Object {
 	r := print.Object{
-		print.Named("name", e.Path), print.Named("kind", e.Kind), print.Named("messages", e.Messages), print.Named("active", e.Active), print.Named("locked", e.Locked),
+		print.Named("name", e.Path), print.Named("kind", e.Kind), print.Named("status", e.Status), print.Named("messages", e.Messages), print.Named("active", e.Active), print.Named("locked", e.Locked),
 		print.Named("deferred", e.Deferred), print.Named("scheduled", e.Scheduled), print.Named("deadLetter", e.DeadLetter), print.Named("transfer", e.Transfer),
 		print.Named("transferDeadLetter", e.TransferDeadLetter), print.Named("sizeBytes", e.SizeBytes),
 		print.Named("oldest", ageOf(e.Oldest, at)), print.Named("oldestDeadLetter", ageOf(e.OldestDeadLetter, at)),

@@ -65,7 +65,7 @@ func withPresence(c *cli.Context, do func(ctx context.Context, of presence) erro
 		if err != nil {
 			return err
 		}
-		err = do(ctx, present.New(end, time.Now).ReadWith(storedReader))
+		err = do(ctx, present.New(end, time.Now).Ended().ReadWith(storedReader))
 		if errors.Is(err, present.ErrQuestion) {
 			err = usageError{err}
 		}

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"context"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ledgerbus/ledgerbus/engine/ledger"
+	"github.com/ledgerbus/ledgerbus/engine/present/rows"
+	"github.com/ledgerbus/ledgerbus/internal/quantity"
+	"github.com/ledgerbus/ledgerbus/tools/client/admin"
 )
 
 // fill gives a broker a queue orders with messages in several states, a partitioned queue and a
@@ -63,8 +71,8 @@ func TestPresent(t *testing.T) {
 		}
 		want = append(want, onlyBroker.ReplaceAllString(r.out, ""))
 	}
-	checkOutput(t, want[0], `"name":"orders","kind":"queue","messages":6,"active":4,"locked":1,"deferred":1,"scheduled":1,"deadLetter":1,"transfer":0,"transferDeadLetter":0`, `"oldest":"20`, `"oldestDeadLetter":"20`)
-	checkOutput(t, want[2], `^\{"name":"parts","kind":"queue","messages":9`)
+	checkOutput(t, want[0], `"name":"orders","kind":"queue","status":"Active","messages":6,"active":4,"locked":1,"deferred":1,"scheduled":1,"deadLetter":1,"transfer":0,"transferDeadLetter":0`, `"oldest":"20`, `"oldestDeadLetter":"20`)
+	checkOutput(t, want[2], `^\{"name":"parts","kind":"queue","status":"Active","messages":9`)
 	checkOutput(t, want[4], `^\{"session":"a","active":2,.*\n\{"session":"b","active":1`)
 	if strings.Contains(want[4], `":""`) {
 		t.Errorf("sessions have empty values: %s", want[4])
@@ -80,7 +88,7 @@ func TestPresent(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	checkOutput(t, r.out, `the state at the end of the log; health, connections and rates are not recorded\n`, `5 queues, topics and subscriptions with 19 messages: active 17, locked 1`, `oldest message: .* in orders\n`, `NAME +ACTIVE`)
+	checkOutput(t, r.out, `the state at the end of the log; health, connections and rates are not recorded\n`, `5 queues, topics and subscriptions with 19 messages: active 17, locked 1`, `oldest message: .* in orders\n`, `NAME +STATUS +ACTIVE`)
 }
 
 // TestTop: the first lines report whether the broker is well, and the table begins with the worst
@@ -93,7 +101,7 @@ func TestTop(t *testing.T) {
 	if r.code != 0 || strings.Contains(r.out, "\x1b") {
 		t.Fatalf("%+v", r)
 	}
-	checkOutput(t, r.out, `Z  ledgerbus .*, up .* connection`, `healthy: no lasting condition\n`, `with 19 messages`, `oldest message: `, `\norders +4 +1 +1 +1 +1 `)
+	checkOutput(t, r.out, `Z  ledgerbus .*, up .* connection`, `healthy: no lasting condition\n`, `with 19 messages`, `oldest message: `, `\norders +Active +4 +1 +1 +1 +1 `)
 	r = execute(t, broker, "", "top", "--sort", "MESSAGES", "--top", "1")
 	if r.code != 0 {
 		t.Fatalf("%+v", r)
@@ -163,4 +171,33 @@ func TestUntil(t *testing.T) {
 	if r := <-done; r.code != 0 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// TestUntilBrokerComesBack: a broker that does not answer, or is busy, is asked again. An error of
+// the question ends the wait.
+func TestUntilBrokerComesBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		wants, err := ledger.ParseComparisons("orders.messages = 0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers := []error{&admin.Error{}, &admin.Error{Status: 503, Code: "busy"}, nil}
+		look := func(context.Context, string) (rows.Entity, error) {
+			err := answers[0]
+			answers = answers[min(1, len(answers)-1):]
+			return rows.Entity{}, err
+		}
+		if err := waitUntil(t.Context(), look, wants, time.Minute); err != nil {
+			t.Error(err)
+		}
+		answers = []error{&admin.Error{Text: "connection refused"}}
+		if err := waitUntil(t.Context(), look, wants, time.Minute); err == nil || !strings.Contains(err.Error(), "not true within 1m: : connection refused") {
+			t.Errorf("%v", err)
+		}
+		answers = []error{&admin.Error{Status: 401, Text: "no"}}
+		if err := waitUntil(t.Context(), look, wants, quantity.Unlimited); err == nil || err.Error() != ": no (status 401)" {
+			t.Errorf("%v", err)
+		}
+	})
 }

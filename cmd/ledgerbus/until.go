@@ -26,8 +26,8 @@ func untilCommand() *cli.Command {
 		ArgsUsage: "CONDITION",
 		Description: "For scripts. A condition compares counts of entities, as in ledgerbus when: messages, active, dead, scheduled,\n" +
 			"transfer, transferdead, locked, deferred, size. The exit code is 0 as soon as all comparisons are true at one\n" +
-			"look, and 1 if they are not within the timeout or the broker does not answer. Counts contain only what is\n" +
-			"durable. Messages includes dead-lettered and scheduled messages, active includes locked and deferred ones: a\n" +
+			"look, and 1 if they are not within the timeout. A broker that does not answer is asked again until then.\n" +
+			"Counts contain only what is durable. Messages includes dead-lettered and scheduled messages, active includes locked and deferred ones: a\n" +
 			"queue is drained when its active is 0.\n\n" +
 			"   ledgerbus until 'orders.active = 0' --timeout 30s\n" +
 			"   ledgerbus until 'orders.active >= 10 AND orders/$dlq.messages = 0'",
@@ -67,6 +67,9 @@ func waitUntil(ctx context.Context, look func(context.Context, string) (rows.Ent
 	defer tick.Stop()
 	for {
 		unmet, err := compare(ctx, look, wants)
+		if isUnavailable(err) { // it may be starting
+			unmet, err = []string{err.Error()}, nil
+		}
 		if err != nil || len(unmet) == 0 {
 			return err
 		}

@@ -37,7 +37,7 @@ func (p *presentState) Entries(context.Context) ([]present.Entry, error) {
 		for j, h := range e.Hosts {
 			hosts[j] = byte(h)
 		}
-		all[i] = present.Entry{ID: e.ID, Kind: e.Kind, Path: e.Path, Hosts: hosts, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.LastUse()}
+		all[i] = present.Entry{ID: e.ID, Kind: e.Kind, Path: e.Path, Status: e.Properties.Status, Hosts: hosts, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.LastUse()}
 	}
 	return all, nil
 }

@@ -30,6 +30,7 @@ func (n *Namespace) Now(ctx context.Context) (rows.Now, error) {
 		return rows.Now{}, err
 	}
 	now := t.sum
+	now.NotRecorded = n.unrecorded("rates", "running")
 	now.Rates = n.sampler.totalRates(t.at)
 	return now, nil
 }

@@ -25,6 +25,7 @@ type Namespace struct {
 	clock   func() time.Time
 	readers func() Reader // nil: no message can be read
 	sampler sampler       // of a running broker
+	ended   bool          // the source is the end of a log
 
 	mu    sync.Mutex // guards what follows, and is held while entities are counted
 	table *table     // nil: not counted yet
@@ -35,6 +36,21 @@ type Namespace struct {
 // long an answer takes.
 func New(src Source, clock func() time.Time) *Namespace {
 	return &Namespace{src: src, clock: clock, sampler: newSampler()}
+}
+
+// Ended says that the source is the end of the logs of a directory, and returns the namespace. It
+// is called before the first question.
+func (n *Namespace) Ended() *Namespace {
+	n.ended = true
+	return n
+}
+
+// unrecorded returns the names of the parts of an answer that no log has.
+func (n *Namespace) unrecorded(parts ...string) []string {
+	if n.ended {
+		return parts
+	}
+	return nil
 }
 
 // ReadWith sets the function that makes a reader of stored messages for each answer that may need
@@ -79,7 +95,7 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 		return rows.Entities{}, err
 	}
 	after, err := parseCursor(q.After)
-	if known := slices.Sorted(maps.Values(kinds)); err == nil && q.Kind != "" && !slices.Contains(known, q.Kind) {
+	if known := slices.Sorted(maps.Values(kinds)); err == nil && q.Kind != "" && !slices.Contains(known, strings.ToLower(q.Kind)) {
 		err = fmt.Errorf("%w: unknown kind %.40q; the kinds are %s", ErrQuestion, q.Kind, strings.Join(known, ", "))
 	}
 	if err != nil {
@@ -89,7 +105,7 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 	if err != nil {
 		return rows.Entities{}, err
 	}
-	page := rows.Entities{At: t.at.Std().UTC(), Entities: []rows.Entity{}}
+	page := rows.Entities{At: t.at.Std().UTC(), Entities: []rows.Entity{}, NotRecorded: n.unrecorded("rates")}
 	prefix, all := strings.ToLower(q.Prefix), q.Prefix == "" && q.Kind == ""
 	var last *entity
 	for _, e := range list {
@@ -97,7 +113,7 @@ func (n *Namespace) Entities(ctx context.Context, q rows.Query) (rows.Entities, 
 			page.Total = len(list)
 			break
 		}
-		if !strings.HasPrefix(e.lower, prefix) || q.Kind != "" && q.Kind != kindOf(e.Entry) {
+		if !strings.HasPrefix(e.lower, prefix) || q.Kind != "" && !strings.EqualFold(q.Kind, kindOf(e.Entry)) {
 			continue
 		}
 		page.Total++

@@ -250,3 +250,68 @@ func BenchmarkFirstPage(b *testing.B) {
 		}
 	}
 }
+
+// TestSessions: pages of sessions, which are in several partitions, in the order of their ids.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	id := f.entity(event.Queue, "carts", 0, 1)
+	put := func(host int, session string, n int) {
+		x, s := f.logs[host], event.Slice{Entity: id, Partition: uint8(host)}
+		for range n {
+			x.Apply(start, &event.MessageEnqueued{Envelope: event.Envelope{Slice: s}, Sequence: x.NextSequence(s), EnqueuedAt: start,
+				InSession: true, HasSession: true, SessionID: []byte(session), Body: event.Blob{Size: 10}})
+		}
+	}
+	put(1, "d", 4)
+	put(0, "c", 3)
+	put(1, "", 1)
+	put(0, "b", 2)
+	put(0, "e", 5)
+	n := New(f, time.Now)
+	pages := func(top int) string {
+		var all []string
+		var after *string
+		for {
+			list, err := n.Sessions(t.Context(), "carts", top, after)
+			if err != nil || list.Total != 5 || list.Missing != nil {
+				t.Fatalf("%+v, %v", list, err)
+			}
+			var page []string
+			for _, s := range list.Sessions {
+				page = append(page, fmt.Sprintf("%q:%d", s.ID, s.Active))
+			}
+			all = append(all, strings.Join(page, " "))
+			if after = list.Next; after == nil {
+				return strings.Join(all, " | ")
+			}
+		}
+	}
+	for top, want := range map[int]string{
+		0: `"":1 "b":2 "c":3 "d":4 "e":5`,
+		5: `"":1 "b":2 "c":3 "d":4 "e":5`,
+		2: `"":1 "b":2 | "c":3 "d":4 | "e":5`,
+		1: `"":1 | "b":2 | "c":3 | "d":4 | "e":5`,
+	} {
+		if got := pages(top); got != want {
+			t.Errorf("top %d: %s; want %s", top, got, want)
+		}
+	}
+	f.away[1] = true
+	list, err := n.Sessions(t.Context(), "carts", 0, nil)
+	if err != nil || list.Total != 3 || !slices.Equal(list.Missing, []int{1}) {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// TestNotRecorded: what the end of a log does not have is named.
+func TestNotRecorded(t *testing.T) {
+	t.Parallel()
+	n := New(some(), time.Now).Ended()
+	now, err := n.Now(t.Context())
+	page, err2 := n.Entities(t.Context(), rows.Query{})
+	list, err3 := n.Sessions(t.Context(), "carts", 0, nil)
+	if err := errors.Join(err, err2, err3); err != nil || fmt.Sprint(now.NotRecorded, page.NotRecorded, list.NotRecorded) != "[rates running] [rates] [holder]" {
+		t.Errorf("%v %v %v, %v", now.NotRecorded, page.NotRecorded, list.NotRecorded, err)
+	}
+}

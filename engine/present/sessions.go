@@ -23,14 +23,13 @@ func (n *Namespace) Sessions(ctx context.Context, path string, top int, after *s
 	if err != nil {
 		return rows.Sessions{}, err
 	}
-	list := rows.Sessions{At: n.src.Now().Std().UTC(), Entity: e.Path, Sessions: []rows.Session{}}
-	all := map[string]index.Session{}
+	list := rows.Sessions{At: n.src.Now().Std().UTC(), Entity: e.Path, Sessions: []rows.Session{}, NotRecorded: n.unrecorded("holder")}
+	var later []index.Session // the first ones of each partition; a session is in one of them
 	for number, host := range e.Hosts {
 		err := n.snapshot(ctx, int(host), func(s *index.Snapshot) {
-			// a session is in one partition of its entity
-			for _, ses := range s.Sessions(event.Slice{Entity: e.ID, Partition: uint8(number)}) {
-				all[ses.ID] = ses
-			}
+			// one more says whether there is a next page
+			some, total := s.FirstSessions(event.Slice{Entity: e.ID, Partition: uint8(number)}, after, top+1)
+			later, list.Total = append(later, some...), list.Total+total
 		})
 		switch {
 		case errors.Is(err, ErrAway):
@@ -39,13 +38,6 @@ func (n *Namespace) Sessions(ctx context.Context, path string, top int, after *s
 			}
 		case err != nil:
 			return rows.Sessions{}, err
-		}
-	}
-	list.Total = len(all)
-	later := make([]index.Session, 0, len(all))
-	for _, ses := range all {
-		if after == nil || ses.ID > *after {
-			later = append(later, ses)
 		}
 	}
 	slices.SortFunc(later, func(a, b index.Session) int { return cmp.Compare(a.ID, b.ID) })

@@ -41,6 +41,7 @@ type Entry struct {
 	ID                               event.EntityID
 	Kind                             event.EntityKind
 	Path                             string
+	Status                           event.Status
 	Hosts                            []byte // partitions of the log, by the entity's own
 	CreatedAt, UpdatedAt, AccessedAt event.Time
 }
@@ -82,7 +83,7 @@ func EntriesOf(c *index.Catalogue) []Entry {
 	list := make([]Entry, len(all))
 	for i := range all {
 		e := &all[i]
-		list[i] = Entry{ID: e.ID, Kind: e.Kind, Path: e.Path, Hosts: e.Hosts, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.AccessedAt}
+		list[i] = Entry{ID: e.ID, Kind: e.Kind, Path: e.Path, Status: e.Properties.Status, Hosts: e.Hosts, CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, AccessedAt: e.AccessedAt}
 	}
 	return list
 }

@@ -35,7 +35,7 @@ type entity struct {
 // row returns the entity as answers show it.
 func (e *entity) row() rows.Entity {
 	return rows.Entity{
-		Path: e.Path, Kind: kindOf(e.Entry), Counts: e.Counts, Oldest: timeOf(e.oldest), OldestDeadLetter: timeOf(e.oldestDead), Rates: e.rates,
+		Path: e.Path, Kind: kindOf(e.Entry), Status: e.Status.String(), Counts: e.Counts, Oldest: timeOf(e.oldest), OldestDeadLetter: timeOf(e.oldestDead), Rates: e.rates,
 		CreatedAt: e.CreatedAt.Std().UTC(), UpdatedAt: e.UpdatedAt.Std().UTC(), AccessedAt: timeOf(e.AccessedAt), Missing: e.missing,
 	}
 }

@@ -53,6 +53,7 @@ type handler struct {
 	questions slots // limits long questions about the past
 	shorts    slots // limits short questions about the past
 	live      slots // limits questions about the present
+	searches  slots // limits those that read messages
 	answers   answers
 	memory    past.Memory
 }
@@ -62,7 +63,7 @@ func New(o Options) http.Handler {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	return &handler{Options: o, questions: make(slots, mostQuestions), shorts: make(slots, mostShort), live: make(slots, mostLive)}
+	return &handler{Options: o, questions: make(slots, mostQuestions), shorts: make(slots, mostShort), live: make(slots, mostLive), searches: make(slots, mostSearches)}
 }
 
 // A call is a request that is being answered.

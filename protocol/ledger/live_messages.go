@@ -10,6 +10,12 @@ import (
 	"github.com/ledgerbus/ledgerbus/protocol/access"
 )
 
+// mostSearches bounds the questions that read messages at a time. Each may take the memory of two
+// of the largest bodies that it reads, 32 MiB.
+const mostSearches = 2
+
+var errManySearches = refuse(http.StatusServiceUnavailable, "%d questions that read messages are being answered already, which is the limit; try again.", mostSearches)
+
 // messageParameters are the parameters of the request for messages.
 var messageParameters = []string{"entity", "state", "where", "from", "session", "top", "bodies"}
 
@@ -25,6 +31,12 @@ func (c *call) messages(ctx context.Context) (any, error) {
 	}
 	if reads && !c.grant.Rights.Has(access.ReadBodies) {
 		return nil, refuse(http.StatusForbidden, "The token lacks the right %v, which bodies, and conditions on sys., user. or body., need.", access.ReadBodies)
+	}
+	if reads {
+		if !c.h.searches.acquire(ctx, liveWait) {
+			return nil, errManySearches
+		}
+		defer c.h.searches.Release()
 	}
 	return c.h.Present.Messages(ctx, q)
 }

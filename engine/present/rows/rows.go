@@ -38,6 +38,8 @@ type Rates struct {
 type Entity struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"` // queue, topic, subscription
+	// Active, Disabled, SendDisabled or ReceiveDisabled
+	Status string `json:"status"`
 	Counts
 	// when the oldest message that can be received, and the oldest of the dead-letter queue, was
 	// enqueued; nil: there is none
