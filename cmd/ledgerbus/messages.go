@@ -63,13 +63,13 @@ func listMessages(c *cli.Context) error {
 	return withPresence(c, func(ctx context.Context, of presence) error { return p.print(ctx, of, q, top) })
 }
 
-// A messagePrinter prints messages as rows. Programs, and people who want bodies, see each page as
-// soon as it is there.
+// A messagePrinter prints messages as rows, each page as soon as it is there. Until the first row a
+// progress bar shows how far a search has come.
 type messagePrinter struct {
 	*output.Printer
 	bodies bool
 
-	table     []rows.Message // rows that wait for the others
+	bar       progress
 	shown     int
 	scanned   int
 	undecided int
@@ -92,15 +92,29 @@ func (p *messagePrinter) print(ctx context.Context, of presence, q rows.Messages
 			return err
 		}
 		q.From = page.Next
+		p.followSearch(page.Scanned)
 		if q.From == 0 || p.shown == top && top > 0 {
 			return p.end(q.From)
 		}
 	}
 }
 
+// followSearch moves the progress bar, which ends with the first row.
+func (p *messagePrinter) followSearch(scanned int) {
+	if p.shown > 0 {
+		return
+	}
+	if p.bar.bar == nil {
+		p.bar = newProgress(0, "searching", false)
+	}
+	p.bar.add(scanned)
+}
+
 // page prints the rows of a page.
 func (p *messagePrinter) page(page *rows.Messages) error {
-	p.shown += len(page.Messages)
+	if p.shown += len(page.Messages); p.shown > 0 {
+		p.bar.finish()
+	}
 	p.scanned += page.Scanned
 	if p.undecided == 0 {
 		p.reason = page.UndecidedReason
@@ -112,8 +126,10 @@ func (p *messagePrinter) page(page *rows.Messages) error {
 		}
 	}
 	if p.Format == output.Text && !p.bodies {
-		p.table = append(p.table, page.Messages...)
-		return nil
+		if len(page.Messages) == 0 {
+			return nil
+		}
+		return output.Rows(p.Printer, page.Messages, messageRow)
 	}
 	for i := range page.Messages {
 		m := &page.Messages[i]
@@ -149,11 +165,12 @@ func (p *messagePrinter) record(m *rows.Message) error {
 	return p.Line("row", "", fields)
 }
 
-// end prints the table and notes about what is not in it. next is the first message that was not
-// looked at; 0: there is none.
+// end prints notes about what was not printed. next is the first message that was not looked at; 0:
+// there is none.
 func (p *messagePrinter) end(next uint64) error {
-	if p.Format == output.Text && !p.bodies {
-		if err := output.Rows(p.Printer, p.table, messageRow); err != nil {
+	p.bar.finish()
+	if p.Format == output.Text && !p.bodies && p.shown == 0 { // the header alone
+		if err := output.Rows(p.Printer, nil, messageRow); err != nil {
 			return err
 		}
 	}
