@@ -240,16 +240,9 @@ func messageText(m *rows.Message) string {
 	field("locked-until", when(m.LockedUntil))
 	field("unread", m.Unread)
 	b.WriteByte('\n')
-	keys := make([]string, 0, len(c.Properties))
-	for key := range c.Properties {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		fmt.Fprintf(&b, "  %s: %s\n", program.Printable(key), program.Printable(fmt.Sprint(c.Properties[key])))
-	}
+	writeProperties(&b, c.Properties)
 	if c.Body != nil {
-		fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(program.Printable(string(c.Body)), "\n", "\n  "))
+		writeBody(&b, string(c.Body))
 	}
 	if c.BodySize > 0 {
 		fmt.Fprintf(&b, "  the first %d bytes of %d are shown\n", len(c.Body), c.BodySize)

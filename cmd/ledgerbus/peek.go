@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -138,19 +139,12 @@ func printMessage(out *output.Printer, m client.Message) error {
 		field("until", when(m.LockedUntil))
 	}
 	b.WriteByte('\n')
-	keys := make([]string, 0, len(m.Properties))
-	for key := range m.Properties {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	for _, key := range keys {
-		fmt.Fprintf(&b, "  %s: %s\n", program.Printable(key), program.Printable(fmt.Sprint(m.Properties[key])))
-	}
+	writeProperties(&b, m.Properties)
 	body := string(m.Body.Data)
 	if m.Body.Value != nil {
 		body = fmt.Sprint(m.Body.Value)
 	}
-	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(program.Printable(body), "\n", "\n  "))
+	writeBody(&b, body)
 	_, err := io.WriteString(out, b.String())
 	return err
 }
@@ -160,4 +154,16 @@ func when(t *time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// writeProperties writes the application properties of a message, a line each, by name.
+func writeProperties(b *strings.Builder, properties map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		fmt.Fprintf(b, "  %s: %s\n", program.Printable(key), program.Printable(fmt.Sprint(properties[key])))
+	}
+}
+
+// writeBody writes the body of a message, indented.
+func writeBody(b *strings.Builder, body string) {
+	fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(program.Printable(body), "\n", "\n  "))
 }
