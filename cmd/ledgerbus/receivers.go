@@ -17,7 +17,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine/ledger/print"
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/log"
-	"github.com/ledgerbus/ledgerbus/log/event"
 	"github.com/ledgerbus/ledgerbus/tools/output"
 )
 
@@ -62,7 +61,7 @@ func receivers(c *cli.Context) error {
 	if c.Bool("live") {
 		return usageError{errors.New("--live needs --data")}
 	}
-	path := of.Entity + map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}[of.SubQueue]
+	path := of.Path()
 	return administer(c, func(a *administration) error {
 		all, err := a.Receivers(a.ctx, path)
 		if err != nil {

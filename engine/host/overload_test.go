@@ -9,7 +9,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/engine"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // TestF8StopWithoutRoom: requests that wait for room are not answered while they wait, and new ones
@@ -17,19 +16,7 @@ import (
 func TestF8StopWithoutRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := faultfs.New()
-		store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 1, RoomBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := Open(t.Context(), store, Options{Time: &manualClocks{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, CheckpointBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := n.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "orders", Properties: testQueue()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk, store, n, e := openOrders(t, 1)
 		synctest.Wait()
 		disk.Limit(disk.Used())
 		send := func() answer {

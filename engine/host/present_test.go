@@ -14,7 +14,6 @@ import (
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/log"
 	"github.com/ledgerbus/ledgerbus/log/event"
-	"github.com/ledgerbus/ledgerbus/test/faultfs"
 )
 
 // TestPresentOfFullDisk: what is not durable is not counted. Its partition is named as missing,
@@ -22,19 +21,7 @@ import (
 func TestPresentOfFullDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		disk := faultfs.New()
-		store, err := log.Open(t.Context(), "/data", log.Options{FS: disk, Partitions: 2, RoomBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := Open(t.Context(), store, Options{Time: &manualClocks{wall: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)}, CheckpointBytes: -1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e, err := n.PutEntity(t.Context(), engine.PutEntity{Kind: event.Queue, Path: "orders", Properties: testQueue()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		disk, store, n, e := openOrders(t, 2)
 		host := int(e.Hosts[0])
 		ask := func() rows.Entity {
 			e, err := present.New(n.Present(), time.Now).Entity(t.Context(), "ORDERS")

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	present "github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/index"
 	"github.com/ledgerbus/ledgerbus/index/replay"
@@ -35,7 +36,7 @@ func (l *Ledger) Attached(ctx context.Context, path string) (present.Receivers, 
 	if err != nil {
 		return present.Receivers{}, err
 	}
-	list := present.Receivers{Entity: e.path + suffixes[q], Why: []string{}, Partitions: []present.ReceiverPartition{}, Receivers: []present.Receiver{}, Refused: []present.RefusedReceiver{}, NotRecorded: notInLog}
+	list := present.Receivers{Entity: address.Address{Entity: e.path, SubQueue: q}.Path(), Why: []string{}, Partitions: []present.ReceiverPartition{}, Receivers: []present.Receiver{}, Refused: []present.RefusedReceiver{}, NotRecorded: notInLog}
 	links := attachedLinks{all: map[event.Origin]*present.Receiver{}}
 	sum, available := count{}, 0
 	for _, id := range l.names.logs(e) {
@@ -71,9 +72,6 @@ func (l *Ledger) Attached(ctx context.Context, path string) (present.Receivers, 
 	list.Receivers = list.Receivers[:len(list.Receivers)-list.More]
 	return list, nil
 }
-
-// suffixes holds the path suffixes of sub-queues.
-var suffixes = map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}
 
 // lastEntity returns the entity of a path, or of the path of a sub-queue, at the end of the logs.
 func (l *Ledger) lastEntity(ctx context.Context, path string) (*life, event.SubQueue, error) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ledgerbus/ledgerbus/engine"
+	"github.com/ledgerbus/ledgerbus/engine/ledger/address"
 	"github.com/ledgerbus/ledgerbus/engine/present/rows"
 	"github.com/ledgerbus/ledgerbus/log/event"
 )
@@ -46,7 +47,7 @@ func (c *call) receivers(ctx context.Context) (any, error) {
 
 // showReceivers joins the knowledge of partitions and connections.
 func showReceivers(of engine.Target, partitions []engine.PartitionNow, links engine.LinksNow) rows.Receivers {
-	list := rows.Receivers{Entity: of.Entity.Path + suffixes[of.SubQueue], Silent: links.Silent,
+	list := rows.Receivers{Entity: address.Address{Entity: of.Entity.Path, SubQueue: of.SubQueue}.Path(), Silent: links.Silent,
 		Partitions: []rows.ReceiverPartition{}, Receivers: []rows.Receiver{}, Refused: []rows.RefusedReceiver{}}
 	list.Messages, list.Available = sumMessages(partitions)
 	for i := range partitions {
@@ -67,9 +68,6 @@ func showReceivers(of engine.Target, partitions []engine.PartitionNow, links eng
 	}
 	return list
 }
-
-// suffixes holds the path suffixes of sub-queues.
-var suffixes = map[event.SubQueue]string{event.DeadLetter: "/$DeadLetterQueue", event.TransferDeadLetter: "/$Transfer/$DeadLetterQueue"}
 
 // sumMessages adds up the counts of the partitions. It returns nil unless all of them have
 // answered.

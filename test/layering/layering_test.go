@@ -54,7 +54,7 @@ var allowed = map[string][]string{
 	"protocol/caller":        {"protocol/access", "engine", "log/event"},
 	"protocol/atom":          {"protocol/atom/document", "protocol/caller", "protocol/access", "engine", "log/event"},
 	"protocol/ledger/wire":   {"internal/jsontext"},
-	"protocol/ledger":        {"protocol/ledger/wire", "protocol/caller", "protocol/access", "engine", "engine/present", "engine/present/rows", "internal/budget", "engine/ledger", "log", "log/event", "log/format"},
+	"protocol/ledger":        {"protocol/ledger/wire", "protocol/caller", "protocol/access", "engine", "engine/present", "engine/present/rows", "internal/budget", "engine/ledger", "engine/ledger/address", "log", "log/event", "log/format"},
 	"protocol/listen":        {"internal/private"},
 	"engine/ledger/address":  {"log/event"},
 	"engine/ledger/print":    {"log/event", "internal/jsontext"},
